@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SANDBOX_SPEC_H
+#define NSBOX_SANDBOX_SPEC_H
+
+/*
+ * What a sandbox is, and what is executed in it.
+ *
+ * A spec is built once (from the command line, a language's file or an MCP call) and decides
+ * everything; nothing below reads options, configuration or the environment. A spec owns every
+ * string and array in it; spec_free releases them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <linux/filter.h>
+
+struct error;
+
+enum {
+	SPEC_MEMORY_DEFAULT = 512 << 20, /* bytes */
+	SPEC_DISK_DEFAULT = 256 << 20,   /* bytes */
+	SPEC_PIDS_DEFAULT = 256,
+	SPEC_TIMEOUT_DEFAULT_MS = 30 * 1000,
+	SPEC_OUTPUT_DEFAULT = 1 << 20, /* bytes kept of each stream */
+	SPEC_OPEN_FILES_DEFAULT = 1024,
+	SPEC_ID_MAX = 65535, /* the greatest uid or gid inside */
+};
+
+enum root_kind {
+	ROOT_HOST,      /* the host's /usr and a short list of /etc, read-only */
+	ROOT_DIRECTORY, /* any directory, under an overlay on a tmpfs */
+};
+
+enum network_kind {
+	NETWORK_NONE, /* a network namespace of its own with lo up */
+	NETWORK_HOST, /* the caller's network namespace */
+};
+
+enum mount_kind {
+	MOUNT_BIND,  /* source on the host → target inside */
+	MOUNT_TMPFS, /* an empty tmpfs at target; size_bytes 0: the disk limit */
+};
+
+struct mount_spec {
+	enum mount_kind kind;
+	char *source; /* absolute; NULL for MOUNT_TMPFS */
+	char *target; /* absolute */
+	bool read_only;
+	uint64_t size_bytes;
+};
+
+/* A file that is written below /workspace, or at an absolute path, before the first command. */
+struct file_spec {
+	char *path;    /* absolute path inside */
+	void *content; /* `length` bytes */
+	size_t length;
+	unsigned mode; /* permission bits; 0 means 0644 */
+};
+
+/* The value 0 means «no limit» for every limit but memory_bytes, pids and disk_bytes, which are always set. */
+struct limits {
+	uint64_t memory_bytes;     /* of the whole sandbox, files on tmpfs included */
+	uint64_t disk_bytes;       /* writable space: all the tmpfs of the sandbox together */
+	uint64_t disk_inodes;      /* 0: derived from disk_bytes */
+	uint32_t pids;             /* processes and threads at one time */
+	uint32_t cpu_millis;       /* thousandths of a CPU */
+	uint32_t open_files;       /* RLIMIT_NOFILE */
+	uint64_t file_size_bytes;  /* RLIMIT_FSIZE */
+	uint64_t output_bytes;     /* kept of each captured stream: head and tail */
+};
+
+enum stdin_kind {
+	STDIN_INHERIT, /* the caller's descriptor 0, classed first (see stdio.h) */
+	STDIN_NULL,    /* /dev/null */
+	STDIN_DATA,    /* a pipe that carries stdin_data and is then closed */
+};
+
+/* One command. Output is captured or goes to the caller's descriptors for all execs of a run alike. */
+struct exec_spec {
+	char **argv; /* NULL-terminated; argv[0] is looked up in the PATH of `env` */
+	char **env;  /* NULL-terminated NAME=VALUE; nothing else is in the environment */
+	char *cwd;   /* absolute path inside; NULL: /workspace for the host root, / otherwise */
+	uint64_t timeout_ms; /* wall time; 0: none */
+	enum stdin_kind stdin_kind;
+	void *stdin_data;
+	size_t stdin_length;
+	const char *phase; /* "compile" or "run": a literal, for messages and results */
+};
+
+enum { SPEC_EXECS_MAX = 4 };
+
+struct spec {
+	enum root_kind root;
+	char *root_path; /* ROOT_DIRECTORY: absolute */
+	bool root_read_only;
+	enum network_kind network;
+	char *hostname;
+	uint32_t uid, gid; /* inside */
+	struct mount_spec *mounts;
+	size_t mounts_count;
+	struct file_spec *files;
+	size_t files_count;
+	struct limits limits;
+	char *cgroup; /* absolute path of a cgroup v2 directory below which to work, or NULL */
+	bool require_cgroup;
+	char *seccomp_name; /* "default", "unconfined" or the path of a profile */
+	struct sock_filter *filter; /* compiled; NULL only for "unconfined" */
+	size_t filter_length;       /* instructions */
+	struct sock_filter *filter_tier2; /* the same with memfd_create and shmget answering ENOSYS */
+	size_t filter_tier2_length;
+	bool capture; /* standard output and error are kept for the result, else the caller's own */
+	bool tty;     /* the commands get a terminal of their own, relayed to the caller's */
+	struct exec_spec execs[SPEC_EXECS_MAX]; /* run one after the other; stops at the first that fails */
+	size_t execs_count;
+};
+
+/* A spec with the documented defaults: host root, no network, uid 0, default limits, capture off. */
+void spec_init(struct spec *spec);
+
+void spec_free(struct spec *spec);
+
+/* Appends. Every argument is copied. */
+void spec_add_bind(struct spec *spec, const char *source, const char *target, bool read_only);
+void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes);
+void spec_add_file(struct spec *spec, const char *path, const void *content, size_t length, unsigned mode);
+
+/* Sets one NAME=VALUE in exec->env, in place of an earlier value of NAME. */
+void exec_set_env(struct exec_spec *exec, const char *name, const char *value);
+
+/* Appends one argument to exec->argv. */
+void exec_add_arg(struct exec_spec *exec, const char *argument);
+
+/* Refuses what no sandbox can be made of (relative paths, a limit of 0, ids out of range, no command …). */
+int spec_validate(const struct spec *spec, struct error *err);
+
+#endif
