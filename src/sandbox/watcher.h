@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SANDBOX_WATCHER_H
+#define NSBOX_SANDBOX_WATCHER_H
+
+/*
+ * Tier 2 of the memory limit, where no cgroup can be had: the supervisor looks.
+ *
+ * Each tick adds up the resident pages of the sandbox's processes (statm: an upper bound, since shared
+ * pages count once a process) and what its tmpfs hold. Only when that is over the limit is the exact
+ * sum taken (Pss of smaps_rollup), and only when that is over too is the limit hit. Processes are
+ * listed through a descriptor of the sandbox's own /proc, which was opened during create: it shows
+ * exactly them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct watcher {
+	int proc_fd;               /* the sandbox's /proc; borrowed */
+	const int *tmpfs_fds;      /* one on each tmpfs; borrowed */
+	size_t tmpfs_count;
+	uint64_t memory_limit_bytes;
+	uint32_t pids_limit;
+	/* what was seen */
+	uint64_t memory_peak_bytes; /* the greatest best-known sum: exact where exact was taken, else the upper bound */
+	uint32_t pids_peak;         /* processes and threads, pid 1 left out */
+	bool pids_hit;              /* the count was seen at the limit */
+	unsigned next_tick_ms;      /* when to look again: 10 above half the limit, else 50 */
+};
+
+/* Looks once. Returns true when the memory limit is exceeded; *ret_used is then the exact sum. */
+bool watcher_tick(struct watcher *watcher, uint64_t *ret_used);
+
+/* Bytes in use on the file system of `fd` (fstatfs), and its size; 0 where it cannot be told. */
+uint64_t tmpfs_used(int fd, uint64_t *ret_size);
+
+/* Inodes in use on the file system of `fd` and their number at most. */
+uint64_t tmpfs_inodes_used(int fd, uint64_t *ret_limit);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Whole files, and whole writes: see file.h. */
+#define _GNU_SOURCE
+#include "util/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/cleanup.h"
+
+ssize_t read_small_file(int dirfd, const char *path, char *buffer, size_t size)
+{
+	cleanup_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	size_t length = 0;
+
+	if (fd < 0)
+		return -1;
+	for (;;) {
+		ssize_t n = read(fd, buffer + length, size - length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		length += (size_t)n;
+		if (length == size) {
+			errno = EFBIG;
+			return -1;
+		}
+	}
+	if (length > 0 && buffer[length - 1] == '\n')
+		length--;
+	buffer[length] = '\0';
+	return (ssize_t)length;
+}
+
+int write_small_file(int dirfd, const char *path, const char *text)
+{
+	cleanup_close int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	size_t length = strlen(text);
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	do
+		n = write(fd, text, length);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0 && (size_t)n != length) {
+		errno = EIO;
+		return -1;
+	}
+	return n < 0 ? -1 : 0;
+}
+
+int read_fd_whole(int fd, size_t max, char **ret, size_t *ret_length)
+{
+	size_t length = 0, size = 4096;
+	char *data = malloc(size);
+
+	if (!data)
+		return -1;
+	for (;;) {
+		ssize_t n = read(fd, data + length, size - length - 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break;
+		length += (size_t)n;
+		if (length > max) {
+			errno = EFBIG;
+			break;
+		}
+		if (n == 0) {
+			data[length] = '\0';
+			*ret = data;
+			*ret_length = length;
+			return 0;
+		}
+		if (length == size - 1) {
+			char *grown = realloc(data, size * 2);
+
+			if (!grown)
+				break;
+			data = grown;
+			size *= 2;
+		}
+	}
+	free(data);
+	return -1;
+}
+
+int write_whole(int fd, const void *data, size_t length)
+{
+	const char *next = data;
+
+	while (length > 0) {
+		ssize_t n = write(fd, next, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		next += n;
+		length -= (size_t)n;
+	}
+	return 0;
+}
