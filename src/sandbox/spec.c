@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* What a sandbox is: see spec.h. */
+#define _GNU_SOURCE
+#include "sandbox/spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+void spec_init(struct spec *spec)
+{
+	memset(spec, 0, sizeof *spec);
+	spec->hostname = xstrdup("nsbox");
+	spec->seccomp_name = xstrdup("default");
+	spec->limits = (struct limits){
+		.memory_bytes = SPEC_MEMORY_DEFAULT,
+		.disk_bytes = SPEC_DISK_DEFAULT,
+		.pids = SPEC_PIDS_DEFAULT,
+		.open_files = SPEC_OPEN_FILES_DEFAULT,
+		.output_bytes = SPEC_OUTPUT_DEFAULT,
+	};
+}
+
+static void free_strings(char **strings)
+{
+	if (!strings)
+		return;
+	for (char **next = strings; *next; next++)
+		free(*next);
+	free(strings);
+}
+
+static void exec_free(struct exec_spec *exec)
+{
+	free_strings(exec->argv);
+	free_strings(exec->env);
+	free(exec->cwd);
+	free(exec->stdin_data);
+}
+
+void spec_free(struct spec *spec)
+{
+	free(spec->root_path);
+	free(spec->hostname);
+	for (size_t i = 0; i < spec->mounts_count; i++) {
+		free(spec->mounts[i].source);
+		free(spec->mounts[i].target);
+	}
+	free(spec->mounts);
+	for (size_t i = 0; i < spec->files_count; i++) {
+		free(spec->files[i].path);
+		free(spec->files[i].content);
+	}
+	free(spec->files);
+	free(spec->cgroup);
+	free(spec->seccomp_name);
+	free(spec->filter);
+	free(spec->filter_tier2);
+	for (size_t i = 0; i < spec->execs_count; i++)
+		exec_free(&spec->execs[i]);
+	memset(spec, 0, sizeof *spec);
+}
+
+static struct mount_spec *add_mount(struct spec *spec)
+{
+	spec->mounts = xrealloc(spec->mounts, spec->mounts_count + 1, sizeof *spec->mounts);
+	memset(&spec->mounts[spec->mounts_count], 0, sizeof *spec->mounts);
+	return &spec->mounts[spec->mounts_count++];
+}
+
+void spec_add_bind(struct spec *spec, const char *source, const char *target, bool read_only)
+{
+	struct mount_spec *mount = add_mount(spec);
+
+	mount->kind = MOUNT_BIND;
+	mount->source = xstrdup(source);
+	mount->target = xstrdup(target);
+	mount->read_only = read_only;
+}
+
+void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes)
+{
+	struct mount_spec *mount = add_mount(spec);
+
+	mount->kind = MOUNT_TMPFS;
+	mount->target = xstrdup(target);
+	mount->size_bytes = size_bytes;
+}
+
+void spec_add_file(struct spec *spec, const char *path, const void *content, size_t length, unsigned mode)
+{
+	struct file_spec *file;
+
+	spec->files = xrealloc(spec->files, spec->files_count + 1, sizeof *spec->files);
+	file = &spec->files[spec->files_count++];
+	file->path = xstrdup(path);
+	file->content = xmemdup(content, length);
+	file->length = length;
+	file->mode = mode;
+}
+
+static size_t count_strings(char **strings)
+{
+	size_t count = 0;
+
+	while (strings && strings[count])
+		count++;
+	return count;
+}
+
+static char **append_string(char **strings, char *string)
+{
+	size_t count = count_strings(strings);
+
+	strings = xrealloc(strings, count + 2, sizeof *strings);
+	strings[count] = string;
+	strings[count + 1] = NULL;
+	return strings;
+}
+
+void exec_set_env(struct exec_spec *exec, const char *name, const char *value)
+{
+	size_t name_length = strlen(name);
+	char *entry = xasprintf("%s=%s", name, value);
+
+	for (char **next = exec->env; next && *next; next++)
+		if (strncmp(*next, entry, name_length + 1) == 0) {
+			free(*next);
+			*next = entry;
+			return;
+		}
+	exec->env = append_string(exec->env, entry);
+}
+
+void exec_add_arg(struct exec_spec *exec, const char *argument)
+{
+	exec->argv = append_string(exec->argv, xstrdup(argument));
+}
+
+/* An absolute path without «..», so that what the user reads is what is meant. */
+static int validate_path(const char *what, const char *path, struct error *err)
+{
+	if (!path || path[0] != '/')
+		return error_set(err, 0, "%s: \"%s\" is not an absolute path", what, path ? path : "");
+	for (const char *part = path; part; part = strchr(part + 1, '/'))
+		if (strncmp(part, "/..", 3) == 0 && (part[3] == '/' || part[3] == '\0'))
+			return error_set(err, 0, "%s: \"%s\" has a \"..\" in it", what, path);
+	if (strlen(path) >= 4096)
+		return error_set(err, 0, "%s: the path is longer than 4095 bytes", what);
+	return 0;
+}
+
+static int validate_mounts(const struct spec *spec, struct error *err)
+{
+	for (size_t i = 0; i < spec->mounts_count; i++) {
+		const struct mount_spec *mount = &spec->mounts[i];
+
+		if (mount->kind == MOUNT_BIND && validate_path("bind source", mount->source, err) < 0)
+			return -1;
+		if (validate_path("mount target", mount->target, err) < 0)
+			return -1;
+		if (mount->target[strspn(mount->target, "/")] == '\0')
+			return error_set(err, 0, "mount target: \"/\" cannot be mounted over; use --rootfs for a root of your own");
+	}
+	return 0;
+}
+
+static int validate_limits(const struct limits *limits, struct error *err)
+{
+	if (limits->memory_bytes < 4 << 20)
+		return error_set(err, 0, "memory limit: %llu bytes is too little; the least is 4m", (unsigned long long)limits->memory_bytes);
+	if (limits->disk_bytes < 64 << 10)
+		return error_set(err, 0, "disk limit: %llu bytes is too little; the least is 64k", (unsigned long long)limits->disk_bytes);
+	if (limits->pids < 1)
+		return error_set(err, 0, "pids limit: at least 1 process is needed");
+	if (limits->open_files && limits->open_files < 8)
+		return error_set(err, 0, "open files limit: %u is too little; the least is 8", limits->open_files);
+	return 0;
+}
+
+static int validate_exec(const struct exec_spec *exec, struct error *err)
+{
+	if (!exec->argv || !exec->argv[0])
+		return error_set(err, 0, "no command given");
+	if (exec->argv[0][0] == '\0')
+		return error_set(err, 0, "the command is an empty string");
+	if (exec->cwd && validate_path("working directory", exec->cwd, err) < 0)
+		return -1;
+	return 0;
+}
+
+int spec_validate(const struct spec *spec, struct error *err)
+{
+	if (spec->root == ROOT_DIRECTORY && validate_path("root directory", spec->root_path, err) < 0)
+		return -1;
+	if (spec->uid > SPEC_ID_MAX || spec->gid > SPEC_ID_MAX)
+		return error_set(err, 0, "user %u:%u: ids inside go from 0 to %d", spec->uid, spec->gid, SPEC_ID_MAX);
+	if (!spec->hostname[0] || strlen(spec->hostname) > 64)
+		return error_set(err, 0, "hostname: \"%s\" must have 1 to 64 characters", spec->hostname);
+	if (validate_mounts(spec, err) < 0 || validate_limits(&spec->limits, err) < 0)
+		return -1;
+	for (size_t i = 0; i < spec->files_count; i++)
+		if (validate_path("file", spec->files[i].path, err) < 0)
+			return -1;
+	if (spec->execs_count < 1 || spec->execs_count > SPEC_EXECS_MAX)
+		return error_set(err, 0, "no command given");
+	for (size_t i = 0; i < spec->execs_count; i++)
+		if (validate_exec(&spec->execs[i], err) < 0)
+			return -1;
+	return 0;
+}
