@@ -5,8 +5,8 @@
 /*
  * Keeps the head and the tail of a stream of any length in bounded memory, and counts it.
  *
- * Half of the limit is the head; the tail is a ring of the other half. Memory grows with what comes,
- * never above the limit. When the stream is at most `limit` long everything is kept.
+ * One buffer that grows with what comes, never above the limit: its first half is the head, its
+ * second half a ring that holds the tail. When the stream is at most `limit` long everything is kept.
  */
 
 #include <stddef.h>
@@ -14,22 +14,24 @@
 
 #include "sandbox/result.h"
 
+enum { CAPTURE_LINE_MAX = 256 };
+
 struct capture {
-	size_t limit; /* bytes */
-	uint8_t *head;
-	size_t head_length, head_size;
-	uint8_t *tail; /* ring */
-	size_t tail_length, tail_size, tail_next;
-	uint64_t total;
-	uint8_t last_line[256]; /* for progress: the last line that is not empty, cut to the size */
+	size_t limit;       /* bytes kept at most */
+	uint8_t *data;
+	size_t size;        /* of data: what is allocated */
+	size_t kept;        /* bytes in data */
+	size_t oldest;      /* where the tail begins in its ring, once kept == limit */
+	uint64_t total;     /* bytes that came */
+	uint8_t last_line[CAPTURE_LINE_MAX]; /* for progress: the last finished line that is not empty, cut to the size */
 	size_t last_line_length;
-	uint8_t line[256]; /* the line that is being written */
+	uint8_t line[CAPTURE_LINE_MAX]; /* the line that is being written */
 	size_t line_length;
 };
 
 void capture_init(struct capture *capture, size_t limit);
 
-/* Takes `length` bytes. Returns -1 when memory is short (what was kept stays). */
+/* Takes `length` bytes. Returns -1 when memory is short: then none of them was taken, and what was kept stays. */
 int capture_add(struct capture *capture, const void *data, size_t length);
 
 /*

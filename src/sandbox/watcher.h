@@ -9,7 +9,7 @@
  * pages count once a process) and what its tmpfs hold. Only when that is over the limit is the exact
  * sum taken (Pss of smaps_rollup), and only when that is over too is the limit hit. Processes are
  * listed through a descriptor of the sandbox's own /proc, which was opened during create: it shows
- * exactly them.
+ * exactly them. watcher.c says what exactly is counted.
  */
 
 #include <stdbool.h>
@@ -26,16 +26,17 @@ struct watcher {
 	uint64_t memory_peak_bytes; /* the greatest best-known sum: exact where exact was taken, else the upper bound */
 	uint32_t pids_peak;         /* processes and threads, pid 1 left out */
 	bool pids_hit;              /* the count was seen at the limit */
-	unsigned next_tick_ms;      /* when to look again: 10 above half the limit, else 50 */
+	unsigned next_tick_ms;      /* when to look again: 10 above half the limit, else 50; later where looking is dear */
+	unsigned doubtful_ticks;    /* private: looks in a row that were over the limit only with what may be counted twice */
 };
 
-/* Looks once. Returns true when the memory limit is exceeded; *ret_used is then the exact sum. */
+/* Looks once. Returns true when the memory limit is exceeded; *ret_used is then the sum that decided. Never blocks. */
 bool watcher_tick(struct watcher *watcher, uint64_t *ret_used);
 
-/* Bytes in use on the file system of `fd` (fstatfs), and its size; 0 where it cannot be told. */
+/* Bytes in use on the file system of `fd` (fstatfs), and its size (may be NULL); 0 where it cannot be told. */
 uint64_t tmpfs_used(int fd, uint64_t *ret_size);
 
-/* Inodes in use on the file system of `fd` and their number at most. */
+/* Inodes in use on the file system of `fd` and their number at most (may be NULL); 0 where it cannot be told. */
 uint64_t tmpfs_inodes_used(int fd, uint64_t *ret_limit);
 
 #endif
