@@ -24,6 +24,7 @@ struct cgroup {
 	int agent_fd;   /* the directory of agent/, for CLONE_INTO_CGROUP */
 	bool memory, pids, cpu; /* which controllers act in it */
 	bool moved_self; /* this process moved itself to BASE/supervisor-PID, to be undone */
+	uint64_t throttled_before; /* private: nr_throttled when the newest run was made */
 };
 
 #define CGROUP_NONE ((struct cgroup){ .fd = -1, .agent_fd = -1 })
@@ -33,22 +34,25 @@ struct cgroup {
  * process; /sys/fs/cgroup/nsbox for root where no systemd manages the hierarchy), sweeps what dead
  * supervisors left there, and makes the sandbox's cgroup with the spec's limits while it is empty.
  *
- * Returns 1 when made; 0 when there is no usable cgroup and the spec does not require one, with the
- * reason in `why` (a clause: «cgroup v2 is mounted without the memory controller»); -1 with *err when
- * one was named or required, or making it failed. A named cgroup without the memory or pids
- * controller is an error.
+ * Returns 1 when made; 0 when there is no usable cgroup and the spec neither names nor requires one,
+ * with the reason in `why` (a clause: «cgroup v2 is mounted without the memory controller»); -1 with
+ * *err when it does. A cgroup without the memory or pids controller is not usable. A missing cpu
+ * controller is an error only where a cgroup is required and a CPU limit is asked for.
  */
 int cgroup_create(const struct spec *spec, struct cgroup *ret, char why[ERROR_TEXT_MAX], struct error *err);
 
 /*
  * Makes run-`number` and opens its cgroup.procs for writing: the vforked child writes "0" there.
  */
-int cgroup_create_run(const struct cgroup *cgroup, unsigned number, int *ret_procs_fd, struct error *err);
+int cgroup_create_run(struct cgroup *cgroup, unsigned number, int *ret_procs_fd, struct error *err);
 
 /*
- * Fills memory_peak_bytes, pids_peak, cpu_user_us and cpu_system_us of *usage from run-`number`'s files (those that
- * this kernel has; memory.peak is 5.19, pids.peak 6.1), and appends what was hit (memory, pids, cpu) to the result's
- * hits, with known_from naming the file. *ret_oom says whether the OOM killer acted in that run.
+ * Fills memory_peak_bytes, pids_peak, cpu_user_us and cpu_system_us of the result's usage from run-`number`'s files
+ * (those that this kernel has; memory.peak is 5.19, pids.peak 6.1), and appends what was hit (memory, pids, cpu) to
+ * the result's hits, with known_from naming the file. To be called once the run has ended and usage.wall_us is set.
+ *
+ * *ret_oom says whether the OOM killer acted in that run. It may have acted for the whole host, or for a limit of a
+ * cgroup above ours: then there is no hit of LIMIT_MEMORY.
  */
 void cgroup_read_run(const struct cgroup *cgroup, unsigned number, const struct spec *spec,
 	struct exec_result *result, bool *ret_oom);
@@ -59,7 +63,10 @@ void cgroup_kill_run(const struct cgroup *cgroup, unsigned number);
 /* Kills every process in the sandbox's cgroup. */
 void cgroup_kill(const struct cgroup *cgroup);
 
-/* Waits (at most 2 s) until it is empty, removes it and its children, closes its descriptors, undoes moved_self. */
+/*
+ * Kills what is left, waits (at most 2 s) until it is empty, removes it and its children, closes its descriptors,
+ * undoes moved_self. Does nothing to CGROUP_NONE.
+ */
 void cgroup_destroy(struct cgroup *cgroup);
 
 /* For `nsbox check`: where cgroup_create would work for this caller, or why nowhere. Changes nothing. Returns 1 or 0. */
