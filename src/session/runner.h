@@ -15,8 +15,8 @@
  *     server ──(one byte + descriptor)──► spawner ──fork──► supervisor ──clone3──► agent ► command
  *        └──────────── socketpair: spec ▼, progress ▲, result ▲ ─────────┘
  *
- * The server closes its end of a run's socket to cancel the run; it also closes when the server
- * dies, however it dies.
+ * A run ends when the server's end of its socket is shut or closed, and so also when the server dies,
+ * however it dies. A supervisor does not die with the spawner: it would leave what only it can clean up.
  */
 
 #include <jansson.h>
@@ -34,23 +34,29 @@ struct runner {
 /* Forks the spawner. To be called before anything foreign is read and while the process has one thread. */
 int runner_start(struct runner *ret, struct error *err);
 
-/* Closes the connection: the spawner ends, runs in flight go on until their own sockets close. */
-void runner_stop(struct runner *runner);
-
 /*
- * Starts a run of `spec`. The filter of the spec is not transferred: the supervisor looks it up by
- * spec->seccomp_name. *ret_fd is a stream socket (non-blocking): give it to runner_read when it is
- * readable; close it to cancel the run. `pending` holds what is still to be written: when it is not
- * empty after the call, call runner_flush when the socket is writable.
+ * Closes the connection and waits at most `wait_ms` for the spawner, which ends once the last of its
+ * supervisors has. Runs in flight end when their own sockets are closed: do that first. Returns 0 when
+ * everything is gone, -1 when the time was up.
  */
+int runner_stop(struct runner *runner, unsigned wait_ms);
+
+/* The server's end of one run. */
 struct runner_io {
-	int fd;
+	int fd;    /* stream socket, non-blocking */
 	char *out; /* what is still to be sent */
 	size_t out_length, out_sent;
 	char *in; /* what has come of a message that is not whole yet */
 	size_t in_length, in_size;
 };
 
+#define RUNNER_IO_NONE ((struct runner_io){ .fd = -1 })
+
+/*
+ * Starts a run of `spec`, with its output captured. The filter of the spec is not transferred: the supervisor looks
+ * it up by spec->seccomp_name. Where io->out is not NULL afterwards, call runner_flush when io->fd is writable; call
+ * runner_read when it is readable.
+ */
 int runner_submit(struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err);
 
 /* Sends what the socket takes. Returns 1 when more is to be sent, 0 when all is sent, -1 on failure. */
@@ -60,11 +66,17 @@ enum runner_message {
 	RUNNER_AGAIN,    /* nothing whole yet */
 	RUNNER_PROGRESS, /* *ret: {"last_line": string, "elapsed_ms": integer} */
 	RUNNER_RESULT,   /* *ret: the object of run_result_to_json; the run is over, everything of it is gone */
-	RUNNER_FAILED,   /* the supervisor went away or spoke nonsense: *err says which */
+	RUNNER_FAILED,   /* the supervisor went away, spoke nonsense, or could not begin: *err says which */
 };
 
-/* Reads without blocking. *ret is a new reference. */
+/* Reads without blocking. *ret is a new reference, set for PROGRESS and RESULT. */
 enum runner_message runner_read(struct runner_io *io, json_t **ret, struct error *err);
+
+/*
+ * Ends the run at once, and leaves the socket open for reading: RUNNER_RESULT or RUNNER_FAILED then says
+ * that everything of it is gone.
+ */
+void runner_cancel(struct runner_io *io);
 
 /* Closes the socket (which cancels a run that has not ended) and frees the buffers. */
 void runner_io_close(struct runner_io *io);

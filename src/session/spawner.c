@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The spawner and its supervisors: see runner.h.
+ *
+ * Should: hold nothing but the control socket, /dev/null as 0 and 1, and the server's standard error.
+ * Mustn't: read a byte that came from a client (supervisors do), hold the server's input or output,
+ * or keep a run's socket, which would keep that run from seeing the server's end.
+ *
+ * The spawner has a session of its own, so that what a terminal or a client sends to the server's
+ * process group (SIGINT, SIGHUP, SIGKILL) does not strike the supervisors: they see the server go, and
+ * clean up.
+ */
+#define _GNU_SOURCE
+#include "session/spawner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/spec.h"
+#include "seccomp/profile.h"
+#include "util/alloc.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/utf8.h"
+
+enum { CONTROL_FD = 3 };
+
+static int send_whole(int fd, const void *data, size_t length)
+{
+	const char *next = data;
+
+	while (length > 0) {
+		ssize_t n = send(fd, next, length, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		next += n;
+		length -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Takes over the reference. Waits until the server has read it, or is gone. */
+static int send_frame(int fd, enum frame_type type, json_t *object)
+{
+	cleanup_free char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	struct frame_header header = { .type = type, .length = body ? (uint32_t)strlen(body) : 0 };
+
+	json_decref(object);
+	if (!body)
+		return -1;
+	if (send_whole(fd, &header, sizeof header) < 0)
+		return -1;
+	return send_whole(fd, body, header.length);
+}
+
+static void send_failure(int fd, const struct error *err)
+{
+	send_frame(fd, FRAME_FAILURE, json_pack("{s:s, s:s}", "text", err->text, "hint", err->hint));
+}
+
+/*
+ * Sends a whole small frame or nothing: a server that is behind in its reading must not hold up the
+ * watch over the run.
+ */
+static void report_progress(void *data, const char *last_line, size_t length, uint64_t elapsed_ms)
+{
+	const int *fd = data;
+	size_t line_length;
+	cleanup_free char *line = utf8_replace_invalid(last_line, length, &line_length);
+	json_t *object = json_pack("{s:s%, s:I}", "last_line", line, line_length, "elapsed_ms",
+		(json_int_t)elapsed_ms);
+	cleanup_free char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	char frame[4096];
+	struct frame_header header = { .type = FRAME_PROGRESS, .length = body ? (uint32_t)strlen(body) : 0 };
+	ssize_t n;
+
+	json_decref(object);
+	if (!body || sizeof header + header.length > sizeof frame)
+		return;
+	memcpy(frame, &header, sizeof header);
+	memcpy(frame + sizeof header, body, header.length);
+	n = send(*fd, frame, sizeof header + header.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n >= 0 && (size_t)n != sizeof header + header.length)
+		shutdown(*fd, SHUT_RDWR); /* half a frame: the stream cannot be gone on with; the run ends */
+}
+
+static int read_exactly(int fd, void *data, size_t length)
+{
+	char *next = data;
+
+	while (length > 0) {
+		ssize_t n = read(fd, next, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		next += n;
+		length -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Reads the spec. The server may be gone before it is whole: then there is nobody to tell. */
+static json_t *read_spec(int fd)
+{
+	struct frame_header header;
+	cleanup_free char *body = NULL;
+	json_t *object;
+
+	if (read_exactly(fd, &header, sizeof header) < 0 || header.type != FRAME_SPEC ||
+		header.length > FRAME_MAX)
+		_exit(1);
+	body = xcalloc(header.length, 1);
+	if (read_exactly(fd, body, header.length) < 0)
+		_exit(1);
+	object = json_loadb(body, header.length, JSON_ALLOW_NUL, NULL);
+	if (!object)
+		_exit(1);
+	return object;
+}
+
+static int find_filter(const char *name, bool tier2, struct sock_filter **ret, size_t *ret_length,
+	struct error *err)
+{
+	const struct builtin_filter *filter = builtin_filter_find(name, tier2);
+
+	if (!filter)
+		return error_set(err, 0, "there is no built-in seccomp profile \"%s\"", name);
+	*ret = xmemdup(filter->instructions, filter->length * sizeof *filter->instructions);
+	*ret_length = filter->length;
+	return 0;
+}
+
+static int prepare_spec(const json_t *object, struct spec *spec, struct error *err)
+{
+	if (spec_from_json(object, spec, err) < 0)
+		return -1;
+	spec->capture = true;
+	if (find_filter(spec->seccomp_name, false, &spec->filter, &spec->filter_length, err) < 0)
+		return -1;
+	return find_filter(spec->seccomp_name, true, &spec->filter_tier2, &spec->filter_tier2_length, err);
+}
+
+_Noreturn static void supervisor_main(int fd)
+{
+	struct run_control control = { .cancel_fd = fd, .progress = report_progress, .data = &fd };
+	struct run_result result = { 0 };
+	struct error err = { 0 };
+	struct spec spec;
+	json_t *object;
+
+	prctl(PR_SET_NAME, "nsbox-run");
+	signal(SIGCHLD, SIG_DFL);
+	object = read_spec(fd);
+	if (prepare_spec(object, &spec, &err) < 0) {
+		send_failure(fd, &err);
+		_exit(1);
+	}
+	json_decref(object);
+	sandbox_run(&spec, &control, &result);
+	send_frame(fd, FRAME_RESULT, run_result_to_json(&result, &spec));
+	_exit(0);
+}
+
+/* A descriptor that came with the one byte; -1 when the server is gone. */
+static int receive_descriptor(int socket)
+{
+	union {
+		char buffer[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char byte;
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buffer,
+		.msg_controllen = sizeof control.buffer,
+	};
+	struct cmsghdr *header;
+	ssize_t n;
+	int fd;
+
+	do
+		n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return -1;
+	header = CMSG_FIRSTHDR(&message);
+	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+		return -1;
+	memcpy(&fd, CMSG_DATA(header), sizeof fd);
+	return fd;
+}
+
+/* Dispositions that the server or its client set are not for the sandboxes. */
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL);
+	/* Children are reaped by the kernel; wait() still waits for the last. */
+	signal(SIGCHLD, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void keep_only(int control)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+		_exit(1);
+	if (control != CONTROL_FD && dup3(control, CONTROL_FD, O_CLOEXEC) < 0)
+		_exit(1);
+	if (close_range(CONTROL_FD + 1, ~0U, 0) < 0)
+		_exit(1);
+}
+
+_Noreturn void spawner_main(int control, pid_t server)
+{
+	int fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != server)
+		_exit(0);
+	prctl(PR_SET_NAME, "nsbox-spawner");
+	setsid();
+	reset_signals();
+	keep_only(control);
+	while ((fd = receive_descriptor(CONTROL_FD)) >= 0) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			close(CONTROL_FD);
+			supervisor_main(fd);
+		}
+		if (pid < 0) {
+			struct error err;
+
+			error_set(&err, errno, "forking a run's supervisor");
+			send_failure(fd, &err);
+		}
+		close(fd);
+	}
+	while (wait(NULL) >= 0 || errno == EINTR)
+		;
+	_exit(0);
+}
