@@ -9,34 +9,54 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct error;
+struct exec_result;
+struct limit_hit;
 struct run_result;
 struct spec;
+
+/*
+ * For json_dump*: times and CPUs are real numbers with three digits after the point, which without a
+ * precision are written as 0.10000000000000001. For json_load*: output may contain NUL characters.
+ */
+#define REPORT_JSON_DUMP_FLAGS JSON_REAL_PRECISION(12)
+#define REPORT_JSON_LOAD_FLAGS JSON_ALLOW_NUL
 
 /* The spec as a JSON object (new reference). Bytes that are not UTF-8 go as {"base64": "…"}. The compiled filter is left out. */
 json_t *spec_to_json(const struct spec *spec);
 
 /*
- * The reverse. Unknown keys are refused. *ret is initialized here and must be freed by the caller
- * when 0 is returned. The filter is not set.
+ * The reverse. Unknown keys are refused; what is missing has the default of spec_init. *ret is
+ * initialized here and must be freed by the caller when 0 is returned. The filter is not set.
  */
 int spec_from_json(const json_t *object, struct spec *ret, struct error *err);
 
-/* The result as a JSON object (new reference), as `nsbox run --json` prints it. */
+/* The result as a JSON object (new reference), as `nsbox run --json` prints it. All keys are always there. */
 json_t *run_result_to_json(const struct run_result *result, const struct spec *spec);
 
 /*
  * One sentence that says why a run ended otherwise than by its own exit, with the limit, what was
  * used, and the option that raises it («killed: memory limit of 128 MiB reached …; raise it with
- * --memory»). Writes an empty string when there is nothing to say.
+ * --memory»), and which limits were met besides. Writes an empty string when there is nothing to say.
  */
 void run_result_sentence(const struct run_result *result, const struct spec *spec, char *ret, size_t size);
+
+/* The same for one command of a run. */
+void exec_result_sentence(const struct run_result *result, size_t index, const struct spec *spec,
+	char *ret, size_t size);
+
+/* One limit that was met: «memory limit of 128 MiB reached (…); raise it with --memory». */
+void limit_hit_message(const struct limit_hit *hit, char *ret, size_t size);
 
 /* «512 MiB», «1.5 GiB», «900 bytes» */
 void format_bytes(uint64_t bytes, char *ret, size_t size);
 
 /* «30 s», «1.5 s», «250 ms» */
 void format_duration_ms(uint64_t ms, char *ret, size_t size);
+
+/* «SIGKILL» */
+void format_signal(int signal, char *ret, size_t size);
 
 #endif

@@ -70,7 +70,7 @@ static const char *scan_whole(const char *text, uint64_t *ret)
 /* «12», «1.5» or «.5», with at most nine digits after the point. Returns what comes after it, or NULL. */
 static const char *scan_decimal(const char *text, struct decimal *ret)
 {
-	struct decimal value = { 0, 0 };
+	struct decimal value = {0, 0};
 	uint32_t scale = NANOS;
 	int digits = 0;
 
@@ -146,8 +146,7 @@ static uint64_t duration_unit(const char *text)
 	static const struct {
 		const char *name;
 		uint64_t ms;
-	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60 * 1000 },
-		{ "h", 3600 * 1000 } };
+	} units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}};
 
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (strcmp(text, units[i].name) == 0)
@@ -231,7 +230,8 @@ int parse_ids(const char *what, const char *text, uint32_t max, uint32_t *ret_ui
 	else if (rest && *rest == ':')
 		rest = scan_whole(rest + 1, &gid);
 	if (!rest || *rest)
-		return refuse(err, what, text, "is not UID or UID:GID; write numbers, as 1000:1000");
+		return refuse(
+			err, what, text, "is not UID or UID:GID; write numbers, as 1000:1000");
 	if (uid > max || gid > max)
 		return error_set(err, 0, "%s: %s is out of range; ids inside go from 0 to %u", what,
 			quoted(text, buffer), max);
@@ -278,7 +278,8 @@ int parse_bind(const char *what, const char *text, char **ret_source, char **ret
 	cut_bind_mode(copy, &mode);
 	colon = strrchr(copy, ':');
 	if (!colon || colon == copy)
-		return refuse(err, what, text, "is not SRC:DST; write it as ./data:/workspace/data");
+		return refuse(
+			err, what, text, "is not SRC:DST; write it as ./data:/workspace/data");
 	if (colon[1] != '/')
 		return refuse(err, what, text,
 			"has no absolute path for the inside; write it as ./data:/workspace/data");
