@@ -12,15 +12,16 @@
 #include <linux/filter.h>
 
 struct error;
+struct seccomp_arch;
 
 struct bpf_program {
 	struct sock_filter *instructions; /* owned: free() */
-	size_t length;                    /* instructions */
+	size_t length;			  /* instructions */
 };
 
 struct builtin_filter {
 	const char *name; /* "default" */
-	bool tier2;       /* memfd_create, memfd_secret and shmget answer ENOSYS */
+	bool tier2;	  /* memfd_create, memfd_secret and shmget answer ENOSYS */
 	const struct sock_filter *instructions;
 	size_t length;
 };
@@ -35,6 +36,10 @@ const struct builtin_filter *builtin_filter_find(const char *name, bool tier2);
  */
 int profile_compile(const char *json, size_t length, const char *origin, bool tier2,
 	struct bpf_program *ret, struct error *err);
+
+/* The same for an architecture that need not be this one (seccomp/syscalls.h). */
+int profile_compile_for(const struct seccomp_arch *arch, const char *json, size_t length,
+	const char *origin, bool tier2, struct bpf_program *ret, struct error *err);
 
 /* Reads and compiles a profile from a file. */
 int profile_compile_file(const char *path, bool tier2, struct bpf_program *ret, struct error *err);
