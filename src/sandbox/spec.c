@@ -154,6 +154,8 @@ static int validate_path(const char *what, const char *path, struct error *err)
 
 static int validate_mounts(const struct spec *spec, struct error *err)
 {
+	size_t tmpfs_count = 0;
+
 	for (size_t i = 0; i < spec->mounts_count; i++) {
 		const struct mount_spec *mount = &spec->mounts[i];
 
@@ -163,7 +165,10 @@ static int validate_mounts(const struct spec *spec, struct error *err)
 			return -1;
 		if (mount->target[strspn(mount->target, "/")] == '\0')
 			return error_set(err, 0, "mount target: \"/\" cannot be mounted over; use --rootfs for a root of your own");
+		tmpfs_count += mount->kind == MOUNT_TMPFS;
 	}
+	if (tmpfs_count > SPEC_TMPFS_MAX)
+		return error_set(err, 0, "--tmpfs: at most %d are possible", SPEC_TMPFS_MAX);
 	return 0;
 }
 

@@ -88,7 +88,7 @@ struct exec_spec {
 	const char *phase; /* "compile" or "run": a literal, for messages and results */
 };
 
-enum { SPEC_EXECS_MAX = 4 };
+enum { SPEC_EXECS_MAX = 4, SPEC_TMPFS_MAX = 15 };
 
 struct spec {
 	enum root_kind root;

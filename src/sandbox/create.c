@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Making and ending a sandbox: see create.h. */
+#define _GNU_SOURCE
+#include "sandbox/create.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox/diagnose.h"
+#include "sandbox/inside.h"
+#include "sandbox/mounts.h"
+#include "sandbox/result.h"
+#include "sandbox/wire.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+
+void add_warning(struct run_result *result, const char *format, ...)
+{
+	va_list ap;
+
+	if (result->warnings_count == RESULT_WARNINGS_MAX)
+		return;
+	va_start(ap, format);
+	vsnprintf(result->warnings[result->warnings_count++], ERROR_TEXT_MAX, format, ap);
+	va_end(ap);
+}
+
+/* --- limits: who enforces what --- */
+
+static void note_enforcers(struct sandbox *sandbox, struct run_result *result)
+{
+	const struct limits *limits = &sandbox->spec->limits;
+	enum enforced_by *by = result->enforced_by;
+
+	by[LIMIT_MEMORY] = sandbox->cgroup.memory ? ENFORCED_CGROUP : ENFORCED_WATCHER;
+	by[LIMIT_PIDS] = sandbox->cgroup.pids ? ENFORCED_CGROUP : ENFORCED_RLIMIT;
+	by[LIMIT_CPU] = !limits->cpu_millis ? ENFORCED_NONE : sandbox->cgroup.cpu ? ENFORCED_CGROUP : ENFORCED_AFFINITY;
+	by[LIMIT_DISK] = ENFORCED_TMPFS;
+	by[LIMIT_FILE_SIZE] = limits->file_size_bytes ? ENFORCED_RLIMIT : ENFORCED_NONE;
+	by[LIMIT_OUTPUT] = sandbox->spec->capture && limits->output_bytes ? ENFORCED_SUPERVISOR : ENFORCED_NONE;
+	by[LIMIT_TIME] = ENFORCED_NONE;
+	for (size_t i = 0; i < sandbox->spec->execs_count; i++)
+		if (sandbox->spec->execs[i].timeout_ms)
+			by[LIMIT_TIME] = ENFORCED_SUPERVISOR;
+}
+
+static struct agent_limits agent_limits_of(const struct sandbox *sandbox)
+{
+	const struct limits *limits = &sandbox->spec->limits;
+
+	return (struct agent_limits){
+		/* One more than asked: the agent counts too. */
+		.processes = sandbox->cgroup.pids ? 0 : limits->pids + 1,
+		.open_files = limits->open_files,
+		.file_size_bytes = limits->file_size_bytes,
+		.cpus = sandbox->cgroup.cpu ? 0 : (limits->cpu_millis + 999) / 1000,
+	};
+}
+
+static int choose_cgroup(struct sandbox *sandbox, struct run_result *result, struct error *err)
+{
+	char why[ERROR_TEXT_MAX] = "";
+	int r = cgroup_create(sandbox->spec, &sandbox->cgroup, why, err);
+
+	if (r < 0)
+		return -1;
+	sandbox->tier1 = r > 0 && sandbox->cgroup.memory;
+	if (r == 0)
+		add_warning(result, "limits are enforced by watching and by resource limits, not by a cgroup: %s", why);
+	else
+		snprintf(result->cgroup, sizeof result->cgroup, "%s", sandbox->cgroup.path);
+	return 0;
+}
+
+/* --- trees that root's child could not clone or idmap for itself --- */
+
+static int open_root_tree(const struct spec *spec, struct error *err)
+{
+	int tree = sys_open_tree(AT_FDCWD, spec->root_path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (tree < 0)
+		return error_set(err, errno, "the root %s", spec->root_path);
+	return tree;
+}
+
+static int open_bind_trees(const struct spec *spec, int *trees, struct error *err)
+{
+	for (size_t i = 0; i < spec->mounts_count; i++) {
+		const struct mount_spec *mount = &spec->mounts[i];
+
+		if (mount->kind != MOUNT_BIND)
+			continue;
+		trees[i] = tree_clone(AT_FDCWD, mount->source, true, TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+		if (trees[i] < 0)
+			return error_set(err, errno, "binding %s", mount->source);
+	}
+	return 0;
+}
+
+static int idmap_tree(int tree, int user_namespace, uint64_t attributes)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | attributes, .userns_fd = (uint64_t)user_namespace };
+
+	return sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr);
+}
+
+static int idmap_binds(const struct sandbox *sandbox, const int *trees, struct run_result *result, struct error *err)
+{
+	const struct spec *spec = sandbox->spec;
+	cleanup_close int user_namespace = -1;
+
+	for (size_t i = 0; i < spec->mounts_count; i++) {
+		if (trees[i] < 0)
+			continue;
+		if (user_namespace < 0)
+			user_namespace = idmap_open_bind_namespace(&sandbox->idmap, err);
+		if (user_namespace < 0)
+			return -1;
+		if (idmap_tree(trees[i], user_namespace, 0) < 0)
+			add_warning(result, "%s is on a file system that cannot be idmapped (%s): inside, its files belong to others and are used with the rights of others",
+				spec->mounts[i].source, error_name(errno));
+	}
+	return 0;
+}
+
+/* --- clone --- */
+
+static uint64_t namespaces_of(const struct spec *spec)
+{
+	uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+
+	return spec->network == NETWORK_NONE ? flags | CLONE_NEWNET : flags;
+}
+
+static int clone_child(struct sandbox *sandbox, struct inside *inside, struct error *err)
+{
+	int pidfd = -1;
+	struct clone_args args = {
+		.flags = namespaces_of(sandbox->spec) | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	pid_t pid;
+
+	if (sandbox->cgroup.path[0]) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)sandbox->cgroup.agent_fd;
+	}
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+	if (pid == 0)
+		inside_main(inside);
+	if (pid < 0) {
+		error_set(err, errno, "making the namespaces of the sandbox");
+		diagnose_namespaces(err->errnum, err);
+		return -1;
+	}
+	sandbox->pid = pid;
+	sandbox->pidfd = pidfd;
+	return 0;
+}
+
+/* What root does for its child once that has a user namespace. Returns 1 when the root cannot be idmapped. */
+static int serve_root_child(struct sandbox *sandbox, const struct inside *inside, struct run_result *result, struct error *err)
+{
+	struct agent_request go = { .type = REQUEST_GO };
+	cleanup_close int user_namespace = -1;
+	char path[40];
+
+	if (idmap_write_for(&sandbox->idmap, sandbox->pid, err) < 0)
+		return -1;
+	snprintf(path, sizeof path, "/proc/%d/ns/user", (int)sandbox->pid);
+	if (inside->root_tree >= 0) {
+		user_namespace = open(path, O_RDONLY | O_CLOEXEC);
+		if (user_namespace < 0)
+			return error_set(err, errno, "opening %s", path);
+		if (!sandbox->idmap.range)
+			tree_restrict(inside->root_tree, TREE_READ_ONLY | TREE_NO_DEV_SUID);
+		else if (idmap_tree(inside->root_tree, user_namespace, TREE_READ_ONLY | TREE_NO_DEV_SUID) < 0)
+			return 1;
+	}
+	if (inside->bind_trees && idmap_binds(sandbox, inside->bind_trees, result, err) < 0)
+		return -1;
+	if (wire_send(sandbox->socket, &go, sizeof go, NULL, 0, 0) < 0)
+		return error_set(err, errno, "starting the sandbox");
+	return 0;
+}
+
+static void close_trees(struct inside *inside, size_t count)
+{
+	close_fd(&inside->root_tree);
+	for (size_t i = 0; inside->bind_trees && i < count; i++)
+		close_fd(&inside->bind_trees[i]);
+	free(inside->bind_trees);
+	inside->bind_trees = NULL;
+}
+
+static int open_trees(const struct spec *spec, struct inside *inside, struct error *err)
+{
+	if (spec->root == ROOT_DIRECTORY) {
+		inside->root_tree = open_root_tree(spec, err);
+		if (inside->root_tree < 0)
+			return -1;
+	}
+	inside->bind_trees = calloc(spec->mounts_count + 1, sizeof *inside->bind_trees);
+	if (!inside->bind_trees)
+		return error_set(err, ENOMEM, "preparing bind mounts");
+	memset(inside->bind_trees, 0xff, (spec->mounts_count + 1) * sizeof *inside->bind_trees); /* all -1 */
+	return open_bind_trees(spec, inside->bind_trees, err);
+}
+
+/* One attempt with one id scheme. Returns 1 when root's tree cannot be idmapped. */
+static int try_create(struct sandbox *sandbox, struct inside *inside, bool single, struct run_result *result, struct error *err)
+{
+	int sockets[2], r;
+	char note[ERROR_TEXT_MAX] = "";
+
+	if (idmap_choose(sandbox->spec, single, &sandbox->idmap, note, sizeof note, err) < 0)
+		return -1;
+	if (note[0])
+		add_warning(result, "%s", note);
+	inside->idmap = &sandbox->idmap;
+	if (sandbox->idmap.by_parent && open_trees(sandbox->spec, inside, err) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return error_set(err, errno, "making a socket for the sandbox");
+	sandbox->socket = sockets[0];
+	inside->socket = sockets[1];
+	r = clone_child(sandbox, inside, err);
+	close(sockets[1]);
+	if (r == 0 && sandbox->idmap.by_parent)
+		r = serve_root_child(sandbox, inside, result, err);
+	close_trees(inside, sandbox->spec->mounts_count);
+	return r;
+}
+
+static void undo_try(struct sandbox *sandbox)
+{
+	struct rusage usage;
+
+	sandbox_kill(sandbox);
+	sandbox_wait(sandbox, &usage);
+	close_fd(&sandbox->socket);
+	close_fd(&sandbox->pidfd);
+	idmap_release(&sandbox->idmap);
+}
+
+static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, struct run_result *result, struct error *err)
+{
+	int r = try_create(sandbox, inside, false, result, err);
+
+	if (r == 1) {
+		undo_try(sandbox);
+		add_warning(result, "%s is on a file system that cannot be idmapped: inside, its files belong to nobody and cannot be changed, and there is a single id",
+			sandbox->spec->root_path);
+		r = try_create(sandbox, inside, true, result, err);
+	}
+	return r == 0 ? 0 : -1;
+}
+
+int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *sandbox, struct run_result *result, struct error *err)
+{
+	struct inside inside = { .spec = spec, .root_tree = -1, .cgroup_procs = -1 };
+	int r;
+
+	*sandbox = SANDBOX_NONE;
+	sandbox->spec = spec;
+	if (choose_cgroup(sandbox, result, err) < 0)
+		return -1;
+	note_enforcers(sandbox, result);
+	if (sandbox->cgroup.path[0] && cgroup_create_run(&sandbox->cgroup, ++sandbox->runs, &inside.cgroup_procs, err) < 0)
+		return -1;
+	memcpy(inside.stdio, stdio->child, sizeof inside.stdio);
+	memcpy(inside.reopen, stdio->reopen, sizeof inside.reopen);
+	inside.limits = agent_limits_of(sandbox);
+	inside.filter = sandbox->tier1 ? spec->filter : spec->filter_tier2;
+	inside.filter_length = sandbox->tier1 ? spec->filter_length : spec->filter_tier2_length;
+	r = create_with_fallback(sandbox, &inside, result, err);
+	close_fd(&inside.cgroup_procs);
+	result->host_uid = sandbox->idmap.host_uid;
+	result->host_gid = sandbox->idmap.host_gid;
+	result->id_range = sandbox->idmap.range;
+	return r;
+}
+
+int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more, const struct stdio *stdio, struct error *err)
+{
+	static char *no_env[] = { NULL };
+	struct agent_request request = { .type = REQUEST_EXEC, .more = more };
+	cleanup_close int body = agent_pack_exec(exec->argv, exec->env ? exec->env : no_env,
+		exec->cwd ? exec->cwd : sandbox->spec->root == ROOT_HOST ? "/workspace" : "/");
+	cleanup_close int cgroup_procs = -1;
+	int fds[5] = { body, stdio->child[0], stdio->child[1], stdio->child[2], -1 };
+
+	if (body < 0)
+		return error_set(err, errno, "packing the command");
+	if (sandbox->cgroup.path[0]) {
+		if (cgroup_create_run(&sandbox->cgroup, ++sandbox->runs, &cgroup_procs, err) < 0)
+			return -1;
+		request.has_cgroup = 1;
+		fds[4] = cgroup_procs;
+	}
+	if (wire_send(sandbox->socket, &request, sizeof request, fds, 4 + request.has_cgroup, 0) < 0)
+		return error_set(err, errno, "sending the command to the sandbox");
+	return 0;
+}
+
+void sandbox_kill(struct sandbox *sandbox)
+{
+	if (sandbox->pid > 0)
+		syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0);
+	if (sandbox->cgroup.path[0])
+		cgroup_kill(&sandbox->cgroup);
+}
+
+void sandbox_wait(struct sandbox *sandbox, struct rusage *ret_usage)
+{
+	memset(ret_usage, 0, sizeof *ret_usage);
+	if (sandbox->pid <= 0)
+		return;
+	/* The kernel lets pid 1 end only after all others of its pid namespace are gone and reaped. */
+	while (wait4(sandbox->pid, NULL, 0, ret_usage) < 0 && errno == EINTR)
+		;
+	sandbox->pid = 0;
+}
+
+void sandbox_release(struct sandbox *sandbox)
+{
+	close_fd(&sandbox->socket);
+	close_fd(&sandbox->pidfd);
+	if (sandbox->cgroup.path[0])
+		cgroup_destroy(&sandbox->cgroup);
+	idmap_release(&sandbox->idmap);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SANDBOX_CREATE_H
+#define NSBOX_SANDBOX_CREATE_H
+
+/*
+ * The supervisor's side of making and ending a sandbox: ids, cgroup, one clone3 for all namespaces.
+ */
+
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "sandbox/cgroup.h"
+#include "sandbox/idmap.h"
+#include "sandbox/stdio.h"
+
+struct run_result;
+
+struct sandbox {
+	const struct spec *spec;
+	pid_t pid;     /* of the agent, in our namespace; 0: there is none */
+	int pidfd;     /* readable when it has ended */
+	int socket;    /* to the agent */
+	struct idmap idmap;
+	struct cgroup cgroup;
+	bool tier1;    /* the cgroup holds the limits */
+	unsigned runs; /* leaves made in the cgroup */
+};
+
+#define SANDBOX_NONE ((struct sandbox){ .pidfd = -1, .socket = -1, .idmap = { .slot_fd = -1 }, .cgroup = CGROUP_NONE })
+
+/*
+ * Makes the sandbox of `spec` and starts its first command with `stdio`. What the child meets on its way
+ * arrives later, as a message on `socket`. Fills enforced_by, ids, cgroup and warnings of *result.
+ */
+int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *ret, struct run_result *result, struct error *err);
+
+/* Asks the agent for another command of the spec. */
+int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more, const struct stdio *stdio, struct error *err);
+
+/* Kills everything in it, at once. Does not wait. */
+void sandbox_kill(struct sandbox *sandbox);
+
+/* Waits until everything of it is gone. *ret_usage: of the agent and of all that it reaped. */
+void sandbox_wait(struct sandbox *sandbox, struct rusage *ret_usage);
+
+/* Gives back cgroup, ids and descriptors. The sandbox must be gone. */
+void sandbox_release(struct sandbox *sandbox);
+
+/* Appends a sentence to result->warnings. */
+void add_warning(struct run_result *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: MIT */
+/* The child's way from clone3 to the agent: see inside.h. */
+#define _GNU_SOURCE
+#include "sandbox/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/securebits.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sandbox/diagnose.h"
+#include "sandbox/hostroot.h"
+#include "sandbox/idmap.h"
+#include "sandbox/mounts.h"
+#include "sandbox/procfs.h"
+#include "sandbox/spec.h"
+#include "sandbox/wire.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+#include "util/file.h"
+
+/* What building the root yields. */
+struct root {
+	int fd;   /* the root directory, attached */
+	int proc; /* the new /proc */
+	int dev;  /* the new /dev */
+	int tmpfs[1 + SPEC_TMPFS_MAX]; /* one on each tmpfs: the first is the scratch space */
+	size_t tmpfs_count;
+	int terminal_master; /* -1: none */
+	int terminal;
+};
+
+static const char *home_of(const struct spec *spec)
+{
+	return spec->uid == 0 ? "/root" : "/home/user";
+}
+
+/* --- 1. ids --- */
+
+static int die_with_parent(struct error *err)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return error_set(err, errno, "asking to die with the supervisor");
+	return 0;
+}
+
+static int take_ids(const struct inside *inside, struct error *err)
+{
+	struct agent_request go;
+
+	if (die_with_parent(err) < 0)
+		return -1;
+	if (!inside->idmap->by_parent)
+		return idmap_write_own(inside->idmap, err);
+	if (wire_receive(inside->socket, &go, sizeof go, NULL, NULL) != sizeof go || go.type != REQUEST_GO)
+		_exit(1); /* the supervisor failed or is gone, and knows why */
+	if (idmap_become(inside->idmap, err) < 0)
+		return -1;
+	/* Changing ids has cleared it (prctl(2)). */
+	return die_with_parent(err);
+}
+
+/* --- standard descriptors that are regular files --- */
+
+/*
+ * The kernel lets a file be opened again through /proc/self/fd, for writing too where its mode allows.
+ * Through a mount that is read-only it cannot.
+ */
+static int reopen_read_only(int fd, struct error *err)
+{
+	cleanup_close int tree = -1, file = -1;
+	char link[32], path[4096];
+	struct stat old, new;
+	ssize_t n;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof path - 1);
+	if (n < 0)
+		return error_set(err, errno, "reading the name of a file given as standard input");
+	path[n] = '\0';
+	tree = tree_clone(AT_FDCWD, path, false, TREE_READ_ONLY | TREE_NO_DEV_SUID);
+	if (tree < 0)
+		return error_set(err, errno, "%s, given as a standard descriptor, cannot be cloned read-only", path);
+	snprintf(link, sizeof link, "/proc/self/fd/%d", tree);
+	file = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (file < 0)
+		return error_set(err, errno, "%s, given as a standard descriptor, cannot be opened anew", path);
+	if (fstat(fd, &old) < 0 || fstat(file, &new) < 0 || old.st_dev != new.st_dev || old.st_ino != new.st_ino)
+		return error_set(err, 0, "%s, given as a standard descriptor, was replaced meanwhile", path);
+	if (fcntl(file, F_SETFL, O_RDONLY) < 0 || lseek(file, lseek(fd, 0, SEEK_CUR), SEEK_SET) < 0)
+		return error_set(err, errno, "%s, given as a standard descriptor", path);
+	return move_fd(&file);
+}
+
+static int take_stdio(const struct inside *inside, int stdio[3], struct error *err)
+{
+	for (int i = 0; i < 3; i++) {
+		stdio[i] = inside->stdio[i];
+		if (!inside->reopen[i])
+			continue;
+		stdio[i] = reopen_read_only(inside->stdio[i], err);
+		if (stdio[i] < 0)
+			return error_hint(err, "give it through a pipe instead: cat FILE | nsbox run …");
+	}
+	return 0;
+}
+
+/* --- 2. mounts --- */
+
+static int write_file(int dir, const char *name, const char *text, struct error *err)
+{
+	cleanup_close int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+	if (fd < 0 || write_whole(fd, text, strlen(text)) < 0)
+		return error_set(err, errno, "writing /etc/%s inside", name);
+	return 0;
+}
+
+/* Names for the sandbox and for both kinds of loopback address, as resolv.conf asks nobody. */
+static int write_network_names(int etc, const struct spec *spec, struct error *err)
+{
+	char text[512];
+
+	snprintf(text, sizeof text, "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost %s\n", spec->hostname, spec->hostname);
+	if (write_file(etc, "hosts", text, err) < 0)
+		return -1;
+	snprintf(text, sizeof text, "%s\n", spec->hostname);
+	if (write_file(etc, "hostname", text, err) < 0)
+		return -1;
+	return 0;
+}
+
+/* With the host's network, the host's name servers; else none. */
+static int write_resolver(int etc, const struct spec *spec, struct error *err)
+{
+	char text[4096] = "";
+
+	if (spec->network == NETWORK_HOST && read_small_file(AT_FDCWD, "/etc/resolv.conf", text, sizeof text - 1) > 0)
+		strcat(text, "\n");
+	return write_file(etc, "resolv.conf", text, err);
+}
+
+static int write_users(int etc, const struct spec *spec, struct error *err)
+{
+	char text[512];
+
+	snprintf(text, sizeof text, "root:x:0:0:root:/root:/bin/sh\n");
+	if (spec->uid != 0)
+		snprintf(text + strlen(text), sizeof text - strlen(text), "user:x:%u:%u:user:%s:/bin/sh\n", spec->uid, spec->gid, home_of(spec));
+	strcat(text, "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n");
+	if (write_file(etc, "passwd", text, err) < 0)
+		return -1;
+	snprintf(text, sizeof text, "root:x:0:\n");
+	if (spec->gid != 0)
+		snprintf(text + strlen(text), sizeof text - strlen(text), "user:x:%u:\n", spec->gid);
+	strcat(text, "tty:x:5:\nnogroup:x:65534:\n");
+	if (write_file(etc, "group", text, err) < 0)
+		return -1;
+	return write_file(etc, "nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n", err);
+}
+
+static int make_directory(int dir, const char *name, mode_t mode, struct error *err)
+{
+	if (mkdirat(dir, name, mode) < 0 && errno != EEXIST)
+		return error_set(err, errno, "making the directory /%s inside", name);
+	/* mkdir is subject to the caller's umask. */
+	if (fchmodat(dir, name, mode, 0) < 0)
+		return error_set(err, errno, "setting the mode of /%s inside", name);
+	return 0;
+}
+
+/* The scratch tmpfs: every byte that the sandbox can write is in it, so one limit holds for all. */
+static int make_scratch(const struct inside *inside, struct root *root, struct error *err)
+{
+	const struct limits *limits = &inside->spec->limits;
+	int tree = tree_tmpfs(limits->disk_bytes, limits->disk_inodes, "0755", TREE_NO_DEV_SUID, err);
+
+	if (tree < 0)
+		return error_context(err, "making the writable space");
+	/* On top of "/": no name of the host has to be made or covered for it, and lookups of "/" still start below. */
+	if (tree_attach(tree, AT_FDCWD, "/") < 0) {
+		error_set(err, errno, "mounting the writable space");
+		diagnose_namespaces(err->errnum, err);
+		return -1;
+	}
+	root->tmpfs[root->tmpfs_count++] = tree;
+	return tree;
+}
+
+static int build_host_root(const struct inside *inside, struct root *root, struct error *err)
+{
+	cleanup_close int etc = -1;
+
+	root->fd = make_scratch(inside, root, err);
+	if (root->fd < 0 || hostroot_fill(root->fd, err) < 0)
+		return -1;
+	etc = openat(root->fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (etc < 0)
+		return error_set(err, errno, "opening /etc inside");
+	if (write_users(etc, inside->spec, err) < 0 || write_network_names(etc, inside->spec, err) < 0 ||
+		write_resolver(etc, inside->spec, err) < 0)
+		return -1;
+	if (make_directory(root->fd, "proc", 0555, err) < 0 || make_directory(root->fd, "dev", 0755, err) < 0 ||
+		make_directory(root->fd, "var", 0755, err) < 0 || make_directory(root->fd, "var/tmp", 01777, err) < 0 ||
+		make_directory(root->fd, "run", 0755, err) < 0)
+		return -1;
+	return 0;
+}
+
+static const char *type_name(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFLNK:
+		return "a symbolic link";
+	case S_IFIFO:
+		return "a FIFO";
+	case S_IFSOCK:
+		return "a socket";
+	case S_IFBLK:
+	case S_IFCHR:
+		return "a device";
+	case S_IFDIR:
+		return "a directory";
+	default:
+		return "a file";
+	}
+}
+
+/* Refuses a tree where a place that we mount on or write to is something else than it should be. */
+static int inspect_tree(const struct spec *spec, int tree, struct error *err)
+{
+	static const struct {
+		const char *name;
+		mode_t type;
+	} places[] = { { "dev", S_IFDIR }, { "proc", S_IFDIR }, { "sys", S_IFDIR }, { "tmp", S_IFDIR }, { "etc", S_IFDIR },
+		{ "workspace", S_IFDIR }, { "etc/passwd", S_IFREG }, { "etc/group", S_IFREG } };
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		if (fstatat(tree, places[i].name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return error_set(err, errno, "looking at /%s in the root %s", places[i].name, spec->root_path);
+		}
+		if ((st.st_mode & S_IFMT) != places[i].type)
+			return error_set(err, 0, "the root %s: /%s is %s, where %s or nothing must be", spec->root_path, places[i].name,
+				type_name(st.st_mode), type_name(places[i].type));
+	}
+	return 0;
+}
+
+/* The upper directory beforehand: what is made here need not be made in a tree that is not trusted. */
+static int fill_upper(const struct inside *inside, int upper, struct error *err)
+{
+	cleanup_close int etc = -1;
+
+	if (make_directory(upper, "dev", 0755, err) < 0 || make_directory(upper, "proc", 0555, err) < 0 ||
+		make_directory(upper, "tmp", 01777, err) < 0 || make_directory(upper, "etc", 0755, err) < 0)
+		return -1;
+	etc = openat(upper, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (etc < 0)
+		return error_set(err, errno, "opening /etc inside");
+	if (write_network_names(etc, inside->spec, err) < 0)
+		return -1;
+	return write_resolver(etc, inside->spec, err);
+}
+
+static int mount_overlay(const struct spec *spec, struct error *err)
+{
+	cleanup_close int fs = sys_fsopen("overlay");
+	int tree;
+
+	if (fs < 0)
+		return error_set(err, errno, "overlayfs");
+	if (sys_fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", "lower", 0) < 0 ||
+		sys_fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "upper", 0) < 0 ||
+		sys_fsconfig(fs, FSCONFIG_SET_STRING, "workdir", "work", 0) < 0 ||
+		sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
+		sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return error_set(err, errno, "creating an overlay over %s", spec->root_path);
+	tree = sys_fsmount(fs, TREE_NO_DEV_SUID);
+	if (tree < 0)
+		return error_set(err, errno, "mounting the overlay over %s", spec->root_path);
+	return tree;
+}
+
+static int open_lower(const struct inside *inside, struct error *err)
+{
+	const char *path = inside->spec->root_path;
+	struct stat st;
+	int tree;
+
+	if (inside->root_tree >= 0)
+		return inside->root_tree;
+	tree = tree_clone(AT_FDCWD, path, true, TREE_READ_ONLY | TREE_NO_DEV_SUID);
+	if (tree < 0)
+		return error_set(err, errno, "the root %s", path);
+	if (fstat(tree, &st) == 0 && !S_ISDIR(st.st_mode)) {
+		close(tree);
+		return error_set(err, ENOTDIR, "the root %s", path);
+	}
+	return tree;
+}
+
+static int attach_lower(const struct inside *inside, int scratch, struct error *err)
+{
+	cleanup_close int lower = open_lower(inside, err);
+
+	if (lower < 0)
+		return -1;
+	if (tree_attach(lower, scratch, "lower") < 0)
+		return error_set(err, errno, "mounting the root %s as the lower layer", inside->spec->root_path);
+	return inspect_tree(inside->spec, lower, err);
+}
+
+/* The scratch tmpfs holds upper and work, the mount points of lower and of the overlay, and the directory for /dev. */
+static int build_overlay_root(const struct inside *inside, struct root *root, struct error *err)
+{
+	static const char *const names[] = { "upper", "work", "lower", "root", "dev" };
+	cleanup_close int upper = -1, dev = -1;
+	int scratch = make_scratch(inside, root, err);
+
+	if (scratch < 0)
+		return -1;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (make_directory(scratch, names[i], 0755, err) < 0)
+			return -1;
+	if (attach_lower(inside, scratch, err) < 0)
+		return -1;
+	upper = openat(scratch, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0 || fchdir(scratch) < 0)
+		return error_set(err, errno, "entering the writable space");
+	if (fill_upper(inside, upper, err) < 0)
+		return -1;
+	root->fd = mount_overlay(inside->spec, err);
+	if (root->fd < 0)
+		return -1;
+	if (tree_attach(root->fd, scratch, "root") < 0)
+		return error_set(err, errno, "mounting the overlay");
+	dev = tree_clone(scratch, "dev", false, 0);
+	if (dev < 0 || tree_attach(dev, root->fd, "dev") < 0)
+		return error_set(err, errno, "mounting /dev");
+	return 0;
+}
+
+static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mount, struct root *root, struct error *err)
+{
+	uint64_t size = mount->size_bytes && mount->size_bytes < spec->limits.disk_bytes ? mount->size_bytes : spec->limits.disk_bytes;
+	cleanup_close int target = make_target_in_root(root->fd, mount->target, false, err);
+	int tree;
+
+	if (target < 0)
+		return -1;
+	tree = tree_tmpfs(size, 0, "1777", TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0), err);
+	if (tree < 0)
+		return -1;
+	root->tmpfs[root->tmpfs_count++] = tree;
+	if (tree_attach_at(tree, target) < 0)
+		return error_set(err, errno, "mounting a tmpfs on %s", mount->target);
+	return 0;
+}
+
+static int mount_one_bind(const struct inside *inside, size_t index, struct root *root, struct error *err)
+{
+	const struct mount_spec *mount = &inside->spec->mounts[index];
+	cleanup_close int tree = -1, target = -1;
+	struct stat st;
+
+	if (inside->bind_trees)
+		tree = inside->bind_trees[index];
+	else
+		tree = tree_clone(AT_FDCWD, mount->source, true, TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+	if (tree < 0 || fstat(tree, &st) < 0)
+		return error_set(err, errno, "binding %s", mount->source);
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return error_set(err, 0, "binding %s: it is %s; only directories and regular files can be bound", mount->source, type_name(st.st_mode));
+	target = make_target_in_root(root->fd, mount->target, !S_ISDIR(st.st_mode), err);
+	if (target < 0)
+		return error_context(err, "binding %s", mount->source);
+	if (tree_attach_at(tree, target) < 0)
+		return error_set(err, errno, "binding %s on %s", mount->source, mount->target);
+	return 0;
+}
+
+static int mount_all(const struct inside *inside, struct root *root, struct error *err)
+{
+	const struct spec *spec = inside->spec;
+
+	for (size_t i = 0; i < spec->mounts_count; i++) {
+		int r = spec->mounts[i].kind == MOUNT_TMPFS ? mount_one_tmpfs(spec, &spec->mounts[i], root, err) : mount_one_bind(inside, i, root, err);
+
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The directories that a program expects to be able to write to. */
+static int make_writable_directories(const struct spec *spec, struct root *root, struct error *err)
+{
+	cleanup_close int home = make_directories_in_root(root->fd, home_of(spec), err);
+	cleanup_close int workspace = make_directories_in_root(root->fd, "/workspace", err);
+
+	if (home < 0 || workspace < 0)
+		return -1;
+	return spec->root == ROOT_HOST ? make_directory(root->fd, "tmp", 01777, err) : 0;
+}
+
+static int write_one_file(const struct root *root, const struct file_spec *file, struct error *err)
+{
+	cleanup_close int dir = -1, fd = -1;
+	char parent[4096];
+	const char *name = split_path(file->path, parent);
+
+	dir = make_directories_in_root(root->fd, parent, err);
+	if (dir < 0)
+		return -1;
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+	if (fd < 0 || write_whole(fd, file->content, file->length) < 0 || (file->mode && fchmod(fd, file->mode & 07777) < 0)) {
+		error_set(err, errno, "writing the file %s inside", file->path);
+		if (err->errnum == ENOSPC)
+			error_hint(err, "the writable space is too small for it; raise it with --disk");
+		return -1;
+	}
+	return 0;
+}
+
+static int write_files(const struct spec *spec, const struct root *root, struct error *err)
+{
+	for (size_t i = 0; i < spec->files_count; i++)
+		if (write_one_file(root, &spec->files[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* --read-only: the root becomes so, and the directories made to be written to stay as they are, as mounts of their own. */
+static int restrict_root(const struct spec *spec, const struct root *root, struct error *err)
+{
+	const char *kept[] = { "/tmp", "/workspace", home_of(spec), "/dev/shm", NULL };
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	for (const char **path = kept; *path; path++) {
+		cleanup_close int target = open_in_root(root->fd, *path, O_PATH | O_DIRECTORY, 0, 0);
+		cleanup_close int tree = -1;
+
+		if (target < 0)
+			return error_set(err, errno, "opening %s inside", *path);
+		tree = sys_open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+		if (tree < 0 || tree_attach_at(tree, target) < 0)
+			return error_set(err, errno, "keeping %s writable", *path);
+	}
+	if (sys_mount_setattr(root->fd, "", AT_EMPTY_PATH, &attr) < 0)
+		return error_set(err, errno, "making the root read-only");
+	if (spec->root == ROOT_DIRECTORY && sys_mount_setattr(root->fd, "dev", 0, &attr) < 0)
+		return error_set(err, errno, "making /dev read-only");
+	return 0;
+}
+
+static int open_terminal(struct root *root, struct error *err)
+{
+	int unlock = 0;
+
+	root->terminal_master = openat(root->dev, "pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (root->terminal_master < 0 || ioctl(root->terminal_master, TIOCSPTLCK, &unlock) < 0)
+		return error_set(err, errno, "opening a terminal for the sandbox");
+	root->terminal = ioctl(root->terminal_master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (root->terminal < 0)
+		return error_set(err, errno, "opening a terminal for the sandbox");
+	return 0;
+}
+
+static int build_root(const struct inside *inside, struct root *root, struct error *err)
+{
+	const struct spec *spec = inside->spec;
+	int r = spec->root == ROOT_HOST ? build_host_root(inside, root, err) : build_overlay_root(inside, root, err);
+
+	if (r < 0)
+		return -1;
+	root->proc = procfs_mount(root->fd, spec->network == NETWORK_NONE, err);
+	if (root->proc < 0)
+		return -1;
+	root->dev = openat(root->fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root->dev < 0)
+		return error_set(err, errno, "opening /dev inside");
+	if (devfs_fill(root->dev, err) < 0 || make_writable_directories(spec, root, err) < 0 || mount_all(inside, root, err) < 0 ||
+		write_files(spec, root, err) < 0)
+		return -1;
+	if (spec->root_read_only && restrict_root(spec, root, err) < 0)
+		return -1;
+	return spec->tty ? open_terminal(root, err) : 0;
+}
+
+/* --- 3. pivot --- */
+
+static int enter_root(const struct root *root, struct error *err)
+{
+	/* The old root comes to lie on the new one, at the same place: pivot_root(2), «pivot_root(".", ".")». */
+	if (fchdir(root->fd) < 0 || sys_pivot_root(".", ".") < 0)
+		return error_set(err, errno, "changing the root (pivot_root)");
+	if (sys_umount_detach(".") < 0)
+		return error_set(err, errno, "letting go of the host's root");
+	if (chdir("/") < 0)
+		return error_set(err, errno, "entering the new root");
+	return 0;
+}
+
+static int start_loopback(struct error *err)
+{
+	cleanup_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	/* The kernel adds 127.0.0.1 and ::1 by itself. */
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		return error_set(err, errno, "bringing up the loopback interface");
+	return 0;
+}
+
+/* --- 4. rights --- */
+
+static int drop_capabilities(struct error *err)
+{
+	static const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
+		SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	cap_t none = cap_init();
+	int failed;
+
+	if (!none)
+		return error_set(err, errno, "dropping capabilities");
+	failed = prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 || cap_reset_ambient() < 0;
+	for (cap_value_t cap = 0; !failed && cap < (cap_value_t)cap_max_bits(); cap++)
+		failed = cap_drop_bound(cap) < 0;
+	failed = failed || cap_set_proc(none) < 0;
+	if (failed)
+		error_set(err, errno, "dropping capabilities");
+	cap_free(none);
+	return failed ? -1 : 0;
+}
+
+static int load_filter(const struct inside *inside, struct error *err)
+{
+	struct sock_fprog program = { .len = (unsigned short)inside->filter_length, .filter = (struct sock_filter *)inside->filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return error_set(err, errno, "setting no_new_privs");
+	if (inside->filter && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+		return error_set(err, errno, "loading the seccomp filter");
+	return 0;
+}
+
+static int drop_rights(const struct inside *inside, struct error *err)
+{
+	struct rlimit none = { 0, 0 };
+
+	if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_MSGQUEUE, &none) < 0)
+		return error_set(err, errno, "setting resource limits");
+	umask(022);
+	if (drop_capabilities(err) < 0)
+		return -1;
+	/* From here the files of /proc/1 belong to the host's root. */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return error_set(err, errno, "becoming undumpable");
+	return load_filter(inside, err);
+}
+
+/* --- all of it --- */
+
+static int say_created(const struct inside *inside, const struct root *root, struct error *err)
+{
+	struct agent_message message = { .type = AGENT_CREATED, .tmpfs_count = (uint32_t)root->tmpfs_count };
+	int fds[WIRE_FDS_MAX];
+	size_t count = 0;
+
+	fds[count++] = root->proc;
+	for (size_t i = 0; i < root->tmpfs_count; i++)
+		fds[count++] = root->tmpfs[i];
+	if (root->terminal_master >= 0) {
+		message.has_terminal = 1;
+		fds[count++] = root->terminal_master;
+	}
+	if (wire_send(inside->socket, &message, offsetof(struct agent_message, error), fds, count, 0) < 0)
+		return error_set(err, errno, "reporting to the supervisor");
+	return 0;
+}
+
+/* The agent must hold nothing that leads anywhere: all that was opened so far goes, whoever opened it, but for `kept`. */
+static int close_all_but(int *kept, size_t count, struct error *err)
+{
+	unsigned next = 3;
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = i + 1; j < count; j++)
+			if (kept[j] < kept[i]) {
+				int swapped = kept[i];
+
+				kept[i] = kept[j];
+				kept[j] = swapped;
+			}
+	for (size_t i = 0; i < count; i++) {
+		if (kept[i] < 3)
+			continue;
+		if ((unsigned)kept[i] > next && syscall(SYS_close_range, next, (unsigned)kept[i] - 1, 0) < 0)
+			return error_set(err, errno, "closing descriptors");
+		next = (unsigned)kept[i] + 1;
+	}
+	if (syscall(SYS_close_range, next, ~0U, 0) < 0)
+		return error_set(err, errno, "closing descriptors");
+	return 0;
+}
+
+/* An OOM of the whole host should find a sandbox first. Its own failure changes nothing that was promised. */
+static void prefer_for_oom(void)
+{
+	write_small_file(AT_FDCWD, "/proc/self/oom_score_adj", "500");
+}
+
+static int set_up(const struct inside *inside, int stdio[3], struct error *err)
+{
+	const struct spec *spec = inside->spec;
+	struct root root = { .fd = -1, .proc = -1, .dev = -1, .terminal_master = -1, .terminal = -1 };
+
+	prefer_for_oom();
+	if (take_ids(inside, err) < 0 || take_stdio(inside, stdio, err) < 0 || build_root(inside, &root, err) < 0)
+		return -1;
+	if (spec->network == NETWORK_NONE && start_loopback(err) < 0)
+		return -1;
+	if (sethostname(spec->hostname, strlen(spec->hostname)) < 0)
+		return error_set(err, errno, "setting the host name");
+	if (enter_root(&root, err) < 0 || drop_rights(inside, err) < 0)
+		return -1;
+	for (int i = 0; i < 3 && root.terminal >= 0; i++) {
+		stdio[i] = fcntl(root.terminal, F_DUPFD_CLOEXEC, 3);
+		if (stdio[i] < 0)
+			return error_set(err, errno, "opening a terminal for the sandbox");
+	}
+	if (say_created(inside, &root, err) < 0)
+		return -1;
+	return close_all_but((int[]){ inside->socket, inside->idmap->slot_fd, inside->cgroup_procs, stdio[0], stdio[1], stdio[2] }, 6, err);
+}
+
+static const char *default_directory(const struct spec *spec)
+{
+	return spec->root == ROOT_HOST ? "/workspace" : "/";
+}
+
+_Noreturn static void fail(int socket, const struct error *err)
+{
+	struct agent_message message = { .type = AGENT_FAILED, .value = err->errnum, .error = *err };
+
+	wire_send(socket, &message, sizeof message, NULL, 0, 0);
+	_exit(1);
+}
+
+void inside_main(const struct inside *inside)
+{
+	const struct exec_spec *first = &inside->spec->execs[0];
+	struct agent_exec exec = {
+		.argv = first->argv,
+		.env = first->env,
+		.cwd = first->cwd ? first->cwd : default_directory(inside->spec),
+		.cgroup_procs = inside->cgroup_procs,
+		.more = inside->spec->execs_count > 1,
+	};
+	static char *no_env[] = { NULL };
+	struct error err = { 0 };
+
+	if (!exec.env)
+		exec.env = no_env;
+	if (set_up(inside, exec.fds, &err) < 0)
+		fail(inside->socket, &err);
+	agent_main(inside->socket, &inside->limits, inside->spec->tty, &exec);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* The mount API by descriptor, and names inside a tree that is not trusted: see mounts.h. */
+#define _GNU_SOURCE
+#include "sandbox/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util/cleanup.h"
+#include "util/error.h"
+
+#ifndef MNT_DETACH
+#define MNT_DETACH 2
+#endif
+
+int sys_open_tree(int dirfd, const char *path, unsigned flags)
+{
+	return (int)syscall(SYS_open_tree, dirfd, path, flags);
+}
+
+int sys_move_mount(int from_dirfd, const char *from, int to_dirfd, const char *to, unsigned flags)
+{
+	return (int)syscall(SYS_move_mount, from_dirfd, from, to_dirfd, to, flags);
+}
+
+int sys_mount_setattr(int dirfd, const char *path, unsigned flags, struct mount_attr *attr)
+{
+	return (int)syscall(SYS_mount_setattr, dirfd, path, flags, attr, sizeof *attr);
+}
+
+int sys_fsopen(const char *filesystem)
+{
+	return (int)syscall(SYS_fsopen, filesystem, FSOPEN_CLOEXEC);
+}
+
+int sys_fsconfig(int fd, unsigned command, const char *key, const void *value, int aux)
+{
+	return (int)syscall(SYS_fsconfig, fd, command, key, value, aux);
+}
+
+int sys_fsmount(int fd, uint64_t attributes)
+{
+	return (int)syscall(SYS_fsmount, fd, FSMOUNT_CLOEXEC, (unsigned)attributes);
+}
+
+int sys_pivot_root(const char *new_root, const char *put_old)
+{
+	return (int)syscall(SYS_pivot_root, new_root, put_old);
+}
+
+int sys_umount_detach(const char *path)
+{
+	return (int)syscall(SYS_umount2, path, MNT_DETACH);
+}
+
+int tree_restrict(int tree, uint64_t attributes)
+{
+	struct mount_attr attr = { .attr_set = attributes };
+
+	if (!attributes)
+		return 0;
+	return sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr);
+}
+
+int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes)
+{
+	/* Recursive always: a mount below, locked by a more privileged owner, makes a plain clone EINVAL. */
+	cleanup_close int tree = sys_open_tree(dirfd, path,
+		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | (follow ? 0 : AT_SYMLINK_NOFOLLOW));
+
+	if (tree < 0 || tree_restrict(tree, attributes) < 0)
+		return -1;
+	return move_fd(&tree);
+}
+
+uint64_t tmpfs_inodes(uint64_t bytes)
+{
+	uint64_t inodes = bytes / 4096;
+
+	if (inodes < 1024)
+		return 1024;
+	return inodes > 256 << 10 ? 256 << 10 : inodes;
+}
+
+int tree_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attributes, struct error *err)
+{
+	cleanup_close int fs = sys_fsopen("tmpfs");
+	char size_text[24], inodes_text[24];
+	int tree;
+
+	if (fs < 0)
+		return error_set(err, errno, "opening a new tmpfs");
+	snprintf(size_text, sizeof size_text, "%llu", (unsigned long long)bytes);
+	snprintf(inodes_text, sizeof inodes_text, "%llu", (unsigned long long)(inodes ? inodes : tmpfs_inodes(bytes)));
+	if (sys_fsconfig(fs, FSCONFIG_SET_STRING, "size", size_text, 0) < 0 ||
+		sys_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", inodes_text, 0) < 0 ||
+		sys_fsconfig(fs, FSCONFIG_SET_STRING, "mode", mode, 0) < 0)
+		return error_set(err, errno, "setting the size of a tmpfs");
+	if (sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return error_set(err, errno, "creating a tmpfs");
+	tree = sys_fsmount(fs, attributes);
+	if (tree < 0)
+		return error_set(err, errno, "mounting a tmpfs");
+	return tree;
+}
+
+int tree_attach(int tree, int dirfd, const char *name)
+{
+	return sys_move_mount(tree, "", dirfd, name, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+int tree_attach_at(int tree, int target)
+{
+	return sys_move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+int open_in_root(int root, const char *path, int flags, mode_t mode, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = (uint64_t)(flags | O_CLOEXEC),
+		.mode = mode,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve,
+	};
+	long fd;
+
+	/* EAGAIN: something was renamed on the host while the kernel looked. */
+	do
+		fd = syscall(SYS_openat2, root, path, &how, sizeof how);
+	while (fd < 0 && errno == EAGAIN);
+	return (int)fd;
+}
+
+const char *split_path(const char *path, char *ret_parent)
+{
+	size_t end = strlen(path);
+	size_t start;
+
+	while (end > 1 && path[end - 1] == '/')
+		end--;
+	start = end;
+	while (start > 0 && path[start - 1] != '/')
+		start--;
+	memcpy(ret_parent, path, start);
+	ret_parent[start] = '\0';
+	if (start == 0)
+		strcpy(ret_parent, "/");
+	return path + start;
+}
+
+int make_directories_in_root(int root, const char *path, struct error *err)
+{
+	cleanup_close int dir = open_in_root(root, path, O_PATH | O_DIRECTORY, 0, 0);
+	cleanup_close int parent = -1;
+	char parent_path[4096], name[256];
+	const char *last;
+
+	if (dir >= 0)
+		return move_fd(&dir);
+	if (errno != ENOENT)
+		return error_set(err, errno, "opening %s inside", path);
+	last = split_path(path, parent_path);
+	if (strcspn(last, "/") >= sizeof name)
+		return error_set(err, ENAMETOOLONG, "making %s inside", path);
+	memcpy(name, last, strcspn(last, "/"));
+	name[strcspn(last, "/")] = '\0';
+	parent = make_directories_in_root(root, parent_path, err);
+	if (parent < 0)
+		return -1;
+	if (mkdirat(parent, name, 0755) < 0 && errno != EEXIST)
+		return error_set(err, errno, "making the directory %s inside", path);
+	dir = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return error_set(err, errno, "opening %s inside", path);
+	return move_fd(&dir);
+}
+
+static int make_file_in_root(int root, const char *path, struct error *err)
+{
+	cleanup_close int parent = -1, fd = -1;
+	char parent_path[4096];
+	const char *name = split_path(path, parent_path);
+
+	parent = make_directories_in_root(root, parent_path, err);
+	if (parent < 0)
+		return -1;
+	fd = openat(parent, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return error_set(err, errno, "making the file %s inside", path);
+	close_fd(&fd);
+	fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "opening %s inside", path);
+	return move_fd(&fd);
+}
+
+int make_target_in_root(int root, const char *path, bool file, struct error *err)
+{
+	cleanup_close int target = -1;
+	struct stat st;
+
+	if (!file)
+		return make_directories_in_root(root, path, err);
+	target = open_in_root(root, path, O_PATH, 0, 0);
+	if (target < 0 && errno == ENOENT)
+		return make_file_in_root(root, path, err);
+	if (target < 0 || fstat(target, &st) < 0)
+		return error_set(err, errno, "opening %s inside", path);
+	if (S_ISDIR(st.st_mode))
+		return error_set(err, EISDIR, "mounting a file on %s", path);
+	return move_fd(&target);
+}

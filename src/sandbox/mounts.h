@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SANDBOX_MOUNTS_H
+#define NSBOX_SANDBOX_MOUNTS_H
+
+/*
+ * The mount API by descriptor (Linux 5.2: fsopen(2), fsmount(2), open_tree(2), move_mount(2); 5.12:
+ * mount_setattr(2)), and names resolved inside a tree that is not trusted.
+ *
+ * A *tree* is the descriptor of a detached mount. It is changed while nobody can reach it and is then
+ * attached. Names below a root are resolved with openat2(2) RESOLVE_IN_ROOT: whatever links the tree
+ * contains, nothing outside of it is opened, made or mounted on.
+ *
+ * The wrappers are ours, since glibc has them only from 2.36 on.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <linux/mount.h>
+
+struct error;
+
+/* Attributes for mounts that the sandbox sees. */
+enum { TREE_READ_ONLY = MOUNT_ATTR_RDONLY, TREE_NO_DEV_SUID = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+
+int sys_open_tree(int dirfd, const char *path, unsigned flags);
+int sys_move_mount(int from_dirfd, const char *from, int to_dirfd, const char *to, unsigned flags);
+int sys_mount_setattr(int dirfd, const char *path, unsigned flags, struct mount_attr *attr);
+int sys_fsopen(const char *filesystem);
+int sys_fsconfig(int fd, unsigned command, const char *key, const void *value, int aux);
+int sys_fsmount(int fd, uint64_t attributes);
+int sys_pivot_root(const char *new_root, const char *put_old);
+int sys_umount_detach(const char *path);
+
+/*
+ * A detached clone of what is mounted at `path` (with all below it), with the attributes of TREE_*
+ * added. Follows a last symbolic link only with `follow`. Returns -1 with errno.
+ */
+int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes);
+
+/* Adds attributes to every mount of a tree. */
+int tree_restrict(int tree, uint64_t attributes);
+
+/*
+ * A new, detached tmpfs: at most `bytes` and, from that, a bounded number of inodes (an unbounded
+ * tmpfs takes kernel memory for millions of empty files); `inodes` 0: tmpfs_inodes(bytes). `mode` is
+ * the octal mode of its root.
+ */
+int tree_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attributes, struct error *err);
+
+/* Inodes for a tmpfs of that size: one per 4 KiB, at least 1024, at most 256 Ki. */
+uint64_t tmpfs_inodes(uint64_t bytes);
+
+/* Attaches a tree at the name `name` in the directory dirfd (no resolving: `name` is ours). */
+int tree_attach(int tree, int dirfd, const char *name);
+
+/* Attaches a tree on the file or directory that `target` (O_PATH) is. */
+int tree_attach_at(int tree, int target);
+
+/*
+ * Opens `path` below `root` with openat2 RESOLVE_IN_ROOT and no magic links. A leading slash means
+ * `root`. `resolve` adds RESOLVE_* flags. Returns -1 with errno.
+ */
+int open_in_root(int root, const char *path, int flags, mode_t mode, uint64_t resolve);
+
+/*
+ * Opens (O_PATH) the directory `path` below `root`, making what is missing with mode 0755.
+ */
+int make_directories_in_root(int root, const char *path, struct error *err);
+
+/*
+ * Opens (O_PATH) something to mount on at `path` below `root`: a directory or, with `file`, a regular
+ * file; makes it and the directories above it when they are missing. What is there of the wrong type
+ * is an error.
+ */
+int make_target_in_root(int root, const char *path, bool file, struct error *err);
+
+/* Splits a path: the directory part into `ret_parent` (at least 4096 bytes), the last name returned. */
+const char *split_path(const char *path, char *ret_parent);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* Bytes from one descriptor to another: see relay.h. */
+#define _GNU_SOURCE
+#include "sandbox/relay.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RELAY_SIZE = 64 << 10 };
+
+void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns_to, enum relay_target target)
+{
+	*relay = (struct relay){ .from = from, .owns_from = owns_from, .to = to, .owns_to = owns_to, .target = target,
+		.eof_byte = -1, .size = RELAY_SIZE };
+}
+
+void relay_init_data(struct relay *relay, void *data, size_t length, int to)
+{
+	*relay = (struct relay){ .from = -1, .to = to, .owns_to = true, .target = RELAY_NONBLOCKING, .eof_byte = -1,
+		.buffer = data, .length = length, .from_ended = true };
+	if (length == 0) {
+		relay->done = true;
+		relay_close(relay);
+	}
+}
+
+bool relay_active(const struct relay *relay)
+{
+	return !relay->done;
+}
+
+struct pollfd relay_pollfd(const struct relay *relay)
+{
+	if (relay->done)
+		return (struct pollfd){ .fd = -1 };
+	if (relay->length > 0)
+		return (struct pollfd){ .fd = relay->to, .events = POLLOUT };
+	return (struct pollfd){ .fd = relay->from, .events = POLLIN };
+}
+
+void relay_close(struct relay *relay)
+{
+	if (relay->owns_from && relay->from >= 0)
+		close(relay->from);
+	if (relay->owns_to && relay->to >= 0)
+		close(relay->to);
+	if (relay->size)
+		free(relay->buffer);
+	relay->from = relay->to = -1;
+	relay->buffer = NULL;
+	relay->length = 0;
+	relay->done = true;
+}
+
+static void fill(struct relay *relay)
+{
+	ssize_t n;
+
+	if (!relay->buffer)
+		relay->buffer = malloc(relay->size);
+	if (!relay->buffer) {
+		relay->write_errno = ENOMEM;
+		relay_close(relay);
+		return;
+	}
+	n = read(relay->from, relay->buffer, relay->size);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	relay->start = 0;
+	relay->length = n > 0 ? (size_t)n : 0;
+	if (n > 0)
+		return;
+	/* A pty master says EIO when the last slave is closed. */
+	relay->from_ended = true;
+	if (relay->eof_byte < 0) {
+		relay_close(relay);
+		return;
+	}
+	relay->buffer[0] = (uint8_t)relay->eof_byte;
+	relay->length = 1;
+}
+
+static ssize_t write_some(const struct relay *relay)
+{
+	const uint8_t *data = relay->buffer + relay->start;
+
+	switch (relay->target) {
+	case RELAY_SOCKET:
+		return send(relay->to, data, relay->length, MSG_DONTWAIT | MSG_NOSIGNAL);
+	case RELAY_PIPE:
+		return write(relay->to, data, relay->length < PIPE_BUF ? relay->length : PIPE_BUF);
+	case RELAY_FILE:
+	case RELAY_NONBLOCKING:
+		break;
+	}
+	return write(relay->to, data, relay->length);
+}
+
+static void drain(struct relay *relay)
+{
+	ssize_t n = relay->drop ? (ssize_t)relay->length : write_some(relay);
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n < 0) {
+		relay->write_errno = errno;
+		relay_close(relay); /* the writer inside learns of it by SIGPIPE */
+		return;
+	}
+	relay->start += (size_t)n;
+	relay->length -= (size_t)n;
+	if (relay->length == 0 && relay->from_ended)
+		relay_close(relay);
+}
+
+void relay_step(struct relay *relay, short revents)
+{
+	if (relay->done || !revents)
+		return;
+	if (relay->length > 0)
+		drain(relay);
+	else
+		fill(relay);
+}
+
+enum relay_target relay_target_of(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return RELAY_FILE;
+	return S_ISSOCK(st.st_mode) ? RELAY_SOCKET : RELAY_PIPE;
+}

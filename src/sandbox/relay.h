@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SANDBOX_RELAY_H
+#define NSBOX_SANDBOX_RELAY_H
+
+/*
+ * Carries bytes from one descriptor to another inside the supervisor's poll loop, without ever
+ * blocking it: 64 KiB at most are in hand, and a writer that has to wait makes the reader wait.
+ *
+ * The flags of descriptors that the caller shares with others are never changed; where a write could
+ * block, as much is written as poll(2) promises room for.
+ */
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum relay_target {
+	RELAY_FILE,        /* a regular file: writing does not wait for anybody */
+	RELAY_NONBLOCKING, /* a descriptor of ours with O_NONBLOCK */
+	RELAY_PIPE,        /* somebody's pipe or device: at most PIPE_BUF bytes at a time, after POLLOUT */
+	RELAY_SOCKET,      /* somebody's socket: MSG_DONTWAIT */
+};
+
+struct relay {
+	int from; /* -1: only what is in the buffer */
+	int to;
+	bool owns_from, owns_to;
+	enum relay_target target;
+	int eof_byte; /* sent once when `from` has ended (for a terminal's end of file); -1: nothing */
+	bool drop;    /* the target is gone, but go on reading */
+	uint8_t *buffer;
+	size_t start, length, size;
+	bool from_ended;
+	bool done;
+	int write_errno; /* why writing failed, else 0 */
+};
+
+/* A relay between two descriptors. The buffer is allocated when it is needed. */
+void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns_to, enum relay_target target);
+
+/* A relay that writes `data` (borrowed until it is done) to `to`, which it owns, and closes it. */
+void relay_init_data(struct relay *relay, void *data, size_t length, int to);
+
+/* What to poll for. fd is -1 when the relay is done. */
+struct pollfd relay_pollfd(const struct relay *relay);
+
+/* Does what revents allow. */
+void relay_step(struct relay *relay, short revents);
+
+/* Whether something may still arrive. */
+bool relay_active(const struct relay *relay);
+
+/* Closes what it owns and frees the buffer. */
+void relay_close(struct relay *relay);
+
+/* How a write to `fd`, a descriptor that the caller gave us, has to be made. */
+enum relay_target relay_target_of(int fd);
+
+#endif

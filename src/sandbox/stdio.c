@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* The standard descriptors of a command: see stdio.h. */
+#define _GNU_SOURCE
+#include "sandbox/stdio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "sandbox/mounts.h"
+#include "sandbox/spec.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+
+static const char *const names[3] = { "standard input", "standard output", "standard error" };
+
+static int make_pipe(int ends[2], struct error *err)
+{
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_set(err, errno, "making a pipe for the command");
+	return 0;
+}
+
+static int set_nonblocking(int fd)
+{
+	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+/* A duplicate above 2, so that nothing in the child overwrites it when it puts descriptors into place. */
+static int duplicate(int fd, struct error *err)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (copy < 0)
+		return error_set(err, errno, "duplicating descriptor %d", fd);
+	return copy;
+}
+
+static int open_null(struct error *err)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, errno, "opening /dev/null");
+	return fd;
+}
+
+static struct relay *add_relay(struct stdio *stdio)
+{
+	return &stdio->relays[stdio->relays_count++];
+}
+
+/* Whether the name that the kernel knows for `fd` leads to it still, and we may open it: the child can then open it anew. */
+static bool has_name(int fd)
+{
+	char link[32], path[PATH_MAX];
+	struct stat by_fd, by_name;
+	ssize_t n;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof path - 1);
+	if (n <= 0 || path[0] != '/')
+		return false;
+	path[n] = '\0';
+	return fstat(fd, &by_fd) == 0 && lstat(path, &by_name) == 0 && by_fd.st_dev == by_name.st_dev &&
+	       by_fd.st_ino == by_name.st_ino && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0;
+}
+
+/* Root does it here: its child may not even search the directories that lead to the file. */
+static int reopen_as_root(int fd, struct error *err)
+{
+	cleanup_close int tree = sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	cleanup_close int file = -1;
+	char link[32];
+
+	if (tree < 0 || tree_restrict(tree, TREE_READ_ONLY | TREE_NO_DEV_SUID) < 0)
+		return -1;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", tree);
+	file = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (file < 0 || lseek(file, lseek(fd, 0, SEEK_CUR), SEEK_SET) < 0)
+		return -1;
+	return move_fd(&file);
+}
+
+/* A file without a name: the supervisor reads it and the command gets a pipe. */
+static int copy_in(struct stdio *stdio, int index, int fd, struct error *err)
+{
+	int ends[2];
+
+	if (make_pipe(ends, err) < 0)
+		return -1;
+	stdio->child[index] = ends[0];
+	set_nonblocking(ends[1]);
+	relay_init(add_relay(stdio), fd, false, ends[1], true, RELAY_NONBLOCKING);
+	return 0;
+}
+
+static int give_file_for_reading(struct stdio *stdio, int index, struct error *err)
+{
+	if (geteuid() == 0) {
+		stdio->child[index] = reopen_as_root(index, err);
+		if (stdio->child[index] >= 0)
+			return 0;
+	} else if (has_name(index)) {
+		stdio->reopen[index] = true;
+		stdio->child[index] = duplicate(index, err);
+		return stdio->child[index] < 0 ? -1 : 0;
+	}
+	if (index > 0) {
+		/* Opened for reading only: a write to it would fail anyway. */
+		stdio->child[index] = open_null(err);
+		return stdio->child[index] < 0 ? -1 : 0;
+	}
+	return copy_in(stdio, index, index, err);
+}
+
+/* Standard error on the file of standard output, as after «> log 2>&1»: one pipe keeps their order. */
+static bool same_file(int a, int b)
+{
+	struct stat first, second;
+
+	return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev && first.st_ino == second.st_ino &&
+	       fcntl(a, F_GETFL) == fcntl(b, F_GETFL) && lseek(a, 0, SEEK_CUR) == lseek(b, 0, SEEK_CUR);
+}
+
+static int give_file_for_writing(struct stdio *stdio, int index, bool joined, struct error *err)
+{
+	int ends[2];
+
+	if (joined) {
+		stdio->child[index] = duplicate(stdio->child[1], err);
+		return stdio->child[index] < 0 ? -1 : 0;
+	}
+	if (make_pipe(ends, err) < 0)
+		return -1;
+	stdio->child[index] = ends[1];
+	relay_init(add_relay(stdio), ends[0], true, index, false, RELAY_FILE);
+	return 0;
+}
+
+static bool is_harmless_device(const struct stat *st)
+{
+	/* null, zero, full, random, urandom: the kernel's own memory devices that everybody has */
+	static const unsigned minors[] = { 3, 5, 7, 8, 9 };
+
+	if (major(st->st_rdev) != 1)
+		return false;
+	for (size_t i = 0; i < sizeof minors / sizeof *minors; i++)
+		if (minor(st->st_rdev) == minors[i])
+			return true;
+	return false;
+}
+
+static int refuse(int index, const char *what, struct error *err)
+{
+	error_set(err, 0, "%s is %s, through which the command could reach the host", names[index], what);
+	return error_hint(err, index == 0 ? "redirect it from a file, a pipe or /dev/null" : "redirect it to a file, a pipe or /dev/null");
+}
+
+static int inherit(struct stdio *stdio, int index, struct error *err)
+{
+	struct stat st;
+	int flags = fcntl(index, F_GETFL);
+
+	if (flags < 0 || fstat(index, &st) < 0) {
+		stdio->child[index] = open_null(err);
+		return stdio->child[index] < 0 ? -1 : 0;
+	}
+	if (flags & O_PATH)
+		return refuse(index, "open as a path only (O_PATH)", err);
+	switch (st.st_mode & S_IFMT) {
+	case S_IFREG:
+		if (index == 0 || (flags & O_ACCMODE) == O_RDONLY)
+			return give_file_for_reading(stdio, index, err);
+		return give_file_for_writing(stdio, index, index == 2 && same_file(1, 2), err);
+	case S_IFCHR:
+		if (!isatty(index) && !is_harmless_device(&st))
+			return refuse(index, "a device", err);
+		break;
+	case S_IFIFO:
+	case S_IFSOCK:
+		break;
+	case S_IFDIR:
+		return refuse(index, "a directory", err);
+	case S_IFBLK:
+		return refuse(index, "a block device", err);
+	default:
+		return refuse(index, "of an unknown kind", err);
+	}
+	stdio->child[index] = duplicate(index, err);
+	return stdio->child[index] < 0 ? -1 : 0;
+}
+
+static int prepare_stdin(const struct exec_spec *exec, struct stdio *stdio, struct error *err)
+{
+	int ends[2];
+
+	switch (exec->stdin_kind) {
+	case STDIN_INHERIT:
+		return inherit(stdio, 0, err);
+	case STDIN_NULL:
+		stdio->child[0] = open_null(err);
+		return stdio->child[0] < 0 ? -1 : 0;
+	case STDIN_DATA:
+		break;
+	}
+	if (make_pipe(ends, err) < 0)
+		return -1;
+	stdio->child[0] = ends[0];
+	set_nonblocking(ends[1]);
+	relay_init_data(add_relay(stdio), exec->stdin_data, exec->stdin_length, ends[1]);
+	return 0;
+}
+
+static int prepare_capture(struct stdio *stdio, struct error *err)
+{
+	for (int i = 0; i < 2; i++) {
+		int ends[2];
+
+		if (make_pipe(ends, err) < 0)
+			return -1;
+		stdio->captured[i] = ends[0];
+		stdio->child[1 + i] = ends[1];
+		set_nonblocking(ends[0]);
+	}
+	return 0;
+}
+
+int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, struct stdio *ret, struct error *err)
+{
+	*ret = STDIO_NONE;
+	if (terminal)
+		return 0;
+	if (prepare_stdin(exec, ret, err) < 0)
+		return -1;
+	if (capture)
+		return prepare_capture(ret, err);
+	if (inherit(ret, 1, err) < 0)
+		return -1;
+	return inherit(ret, 2, err);
+}
+
+void stdio_close_child(struct stdio *stdio)
+{
+	for (int i = 0; i < 3; i++)
+		close_fd(&stdio->child[i]);
+}
+
+void stdio_close(struct stdio *stdio)
+{
+	stdio_close_child(stdio);
+	for (int i = 0; i < 2; i++)
+		close_fd(&stdio->captured[i]);
+	for (size_t i = 0; i < stdio->relays_count; i++)
+		relay_close(&stdio->relays[i]);
+}

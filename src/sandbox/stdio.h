@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SANDBOX_STDIO_H
+#define NSBOX_SANDBOX_STDIO_H
+
+/*
+ * The standard descriptors of a command.
+ *
+ * Inherited blindly they are a way out: through /proc/self/fd a directory can be walked up to the host's
+ * root, a file opened for reading can be opened again for writing, and a log opened for appending can be
+ * truncated. So each of the caller's is classed first:
+ *
+ *     pipe, socket, terminal, /dev/null and its kin   passed on
+ *     regular file, for reading                       opened anew through a read-only clone of its mount,
+ *                                                     or, where it has no name, copied through a pipe
+ *     regular file, for writing                       written by the supervisor from a pipe
+ *     anything else                                   refused
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sandbox/relay.h"
+
+struct error;
+struct exec_spec;
+
+struct stdio {
+	int child[3];   /* what becomes 0, 1, 2 of the command; owned until stdio_close_child */
+	bool reopen[3]; /* child[i] is a regular file that the child opens anew in its own mount namespace */
+	int captured[2]; /* our ends of the pipes of standard output and error, non-blocking; or -1 */
+	struct relay relays[3];
+	size_t relays_count;
+};
+
+#define STDIO_NONE ((struct stdio){ .child = { -1, -1, -1 }, .captured = { -1, -1 } })
+
+/*
+ * Makes the descriptors for one command. `capture`: output goes into pipes of ours. `terminal`: the
+ * command gets a terminal that the child makes, so only standard input of kind STDIN_INHERIT is left
+ * to be relayed by terminal.c and nothing is made here.
+ */
+int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, struct stdio *ret, struct error *err);
+
+/* Closes the command's ends in the supervisor, once the command has them. */
+void stdio_close_child(struct stdio *stdio);
+
+/* Closes everything. */
+void stdio_close(struct stdio *stdio);
+
+#endif

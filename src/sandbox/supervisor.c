@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The supervisor of a run: one poll loop from create to destroyed.
+ *
+ * States of a run: SETTING_UP until the agent says AGENT_CREATED, then RUNNING for each command in turn,
+ * then OVER. A run is over when its last command has ended, a command failed, or something of the
+ * supervisor's own knowledge ended it: time, memory, cancellation, the agent's death. From then on
+ * nothing that comes from the sandbox is looked at but the rest of its output.
+ */
+#define _GNU_SOURCE
+#include "sandbox/sandbox.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sandbox/agent.h"
+#include "sandbox/capture.h"
+#include "sandbox/create.h"
+#include "sandbox/features.h"
+#include "sandbox/terminal.h"
+#include "sandbox/watcher.h"
+#include "sandbox/wire.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+
+enum { SETUP_DEADLINE_MS = 60 * 1000, DRAIN_DEADLINE_MS = 2000, PROGRESS_MS = 1000, FIRST_TICK_MS = 10 };
+
+enum state { SETTING_UP, RUNNING, OVER };
+
+struct run {
+	const struct spec *spec;
+	const struct run_control *control;
+	struct run_result *result;
+	struct exec_result *exec; /* of the current command */
+	enum state state;
+	size_t index; /* of the current command */
+	struct sandbox sandbox;
+	struct stdio stdio;
+	struct terminal terminal;
+	struct capture captures[2];
+	int proc_fd;
+	int tmpfs_fds[1 + SPEC_TMPFS_MAX];
+	size_t tmpfs_count;
+	struct watcher watcher;
+	bool watching;
+	bool stopped_by_us; /* timeout, oom, cancelled: exec->ended_by is set */
+	int wait_status;    /* of the current command, as the agent said; -1: not said */
+	struct agent_message ended;
+	uint64_t created_us, started_us, deadline_us, tick_us, progress_us; /* CLOCK_MONOTONIC; UINT64_MAX: never */
+	uint64_t earlier_cpu_user_us, earlier_cpu_system_us; /* of the commands before */
+	int signal_fd;
+	sigset_t old_mask;
+	struct sigaction old_pipe, old_child;
+};
+
+void sandbox_early_init(int argc, char **argv, char **envp)
+{
+	agent_remember_process_memory(argc, argv, envp);
+	/* All of the heap in one place, which the agent can give back whole. */
+	mallopt(M_MMAP_MAX, 0);
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* --- signals of the caller --- */
+
+static const int forwarded[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH };
+
+/* What the caller ignores (nohup, a shell's background job) stays ignored. */
+static void block_signals(struct run *run)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++) {
+		struct sigaction action;
+
+		if (sigaction(forwarded[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, forwarded[i]);
+	}
+	if (run->control->forward_signals) {
+		sigprocmask(SIG_BLOCK, &set, &run->old_mask);
+		run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	} else {
+		sigprocmask(SIG_BLOCK, NULL, &run->old_mask);
+	}
+	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, &run->old_pipe);
+	/* Ignored, it would make the kernel throw the agent's status away. */
+	sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, &run->old_child);
+}
+
+static void restore_signals(struct run *run)
+{
+	close_fd(&run->signal_fd);
+	sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
+	sigaction(SIGPIPE, &run->old_pipe, NULL);
+	sigaction(SIGCHLD, &run->old_child, NULL);
+}
+
+static void forward(struct run *run, int number)
+{
+	struct agent_request request = { .type = REQUEST_SIGNAL, .value = number };
+
+	/* An agent that does not take its messages is found out by the time limit. */
+	wire_send(run->sandbox.socket, &request, sizeof request, NULL, 0, 1);
+}
+
+static void postpone(uint64_t *time_us, uint64_t by_us)
+{
+	if (*time_us != UINT64_MAX)
+		*time_us += by_us;
+}
+
+/*
+ * Stopping: the command first, with a signal that an orphaned process group does not lose, then we. The
+ * time that we are stopped is not the command's.
+ */
+static void stop_ourselves(struct run *run)
+{
+	uint64_t stopped = now_us(), lost;
+
+	if (run->terminal.master < 0)
+		forward(run, SIGSTOP);
+	terminal_suspend(&run->terminal);
+	raise(SIGSTOP);
+	terminal_resume(&run->terminal);
+	if (run->terminal.master < 0)
+		forward(run, SIGCONT);
+	lost = now_us() - stopped;
+	postpone(&run->deadline_us, lost);
+	postpone(&run->tick_us, lost);
+	postpone(&run->progress_us, lost);
+}
+
+static void serve_signals(struct run *run)
+{
+	struct signalfd_siginfo info;
+
+	while (read(run->signal_fd, &info, sizeof info) == sizeof info) {
+		switch (info.ssi_signo) {
+		case SIGWINCH:
+			terminal_resize(&run->terminal);
+			break;
+		case SIGTSTP:
+			stop_ourselves(run);
+			break;
+		case SIGCONT:
+			break; /* stop_ourselves goes on by itself */
+		default:
+			forward(run, (int)info.ssi_signo);
+		}
+	}
+}
+
+/* --- ends --- */
+
+static void end_run(struct run *run, enum ended_by ended_by)
+{
+	run->exec->ended_by = ended_by;
+	run->stopped_by_us = true;
+	run->state = OVER;
+}
+
+static void fail(struct run *run, const struct error *err)
+{
+	run->exec->error = *err;
+	end_run(run, ENDED_SETUP);
+}
+
+static void add_hit(struct exec_result *exec, enum limit_kind limit, uint64_t value, uint64_t used, const char *known_from)
+{
+	for (size_t i = 0; i < exec->hits_count; i++)
+		if (exec->hits[i].limit == limit)
+			return;
+	exec->hits[exec->hits_count++] = (struct limit_hit){ limit, value, used, known_from };
+}
+
+static void agent_is_gone(struct run *run)
+{
+	struct error err;
+
+	if (run->state == SETTING_UP) {
+		error_set(&err, 0, "the sandbox ended while it was being set up");
+		fail(run, &err);
+		return;
+	}
+	add_warning(run->result, "the first process of the sandbox was killed from outside of it");
+	run->exec->signal = SIGKILL;
+	end_run(run, ENDED_SIGNALED);
+}
+
+/* --- what the agent says --- */
+
+static void start_clock(struct run *run)
+{
+	const struct exec_spec *exec = &run->spec->execs[run->index];
+
+	run->started_us = now_us();
+	run->deadline_us = exec->timeout_ms ? run->started_us + exec->timeout_ms * 1000 : UINT64_MAX;
+	run->tick_us = run->watching ? run->started_us + FIRST_TICK_MS * 1000 : UINT64_MAX;
+	run->progress_us = run->control->progress ? run->started_us + PROGRESS_MS * 1000 : UINT64_MAX;
+}
+
+static void watch(struct run *run)
+{
+	run->watching = !run->sandbox.tier1;
+	run->watcher = (struct watcher){
+		.proc_fd = run->proc_fd,
+		.tmpfs_fds = run->tmpfs_fds,
+		.tmpfs_count = run->tmpfs_count,
+		.memory_limit_bytes = run->spec->limits.memory_bytes,
+		.pids_limit = run->spec->limits.pids,
+	};
+}
+
+static bool take_created(struct run *run, const struct agent_message *message, int *fds, size_t fds_count)
+{
+	if (message->tmpfs_count > 1 + SPEC_TMPFS_MAX || fds_count != 1 + message->tmpfs_count + message->has_terminal ||
+		message->has_terminal != (run->spec->tty ? 1U : 0U))
+		return false;
+	run->proc_fd = fds[0];
+	run->tmpfs_count = message->tmpfs_count;
+	memcpy(run->tmpfs_fds, fds + 1, run->tmpfs_count * sizeof *fds);
+	if (message->has_terminal)
+		terminal_start(&run->terminal, fds[fds_count - 1]);
+	run->result->setup_us = now_us() - run->created_us;
+	run->state = RUNNING;
+	watch(run);
+	start_clock(run);
+	return true;
+}
+
+static bool take_exec_failed(struct run *run, struct agent_message *message)
+{
+	message->error.text[sizeof message->error.text - 1] = '\0';
+	message->error.hint[sizeof message->error.hint - 1] = '\0';
+	run->exec->exec_errno = message->value > 0 ? message->value : EIO;
+	run->exec->error = message->error;
+	run->exec->ended_by = ENDED_EXITED;
+	run->exec->exit_code = run->exec->exec_errno == ENOENT ? 127 : 126;
+	run->stopped_by_us = true;
+	run->state = OVER;
+	return true;
+}
+
+static void next_command(struct run *run);
+
+static bool take_ended(struct run *run, const struct agent_message *message)
+{
+	if (!WIFEXITED(message->value) && !WIFSIGNALED(message->value))
+		return false;
+	run->wait_status = message->value;
+	run->ended = *message;
+	if (run->index + 1 < run->spec->execs_count && message->value == 0)
+		next_command(run);
+	else
+		run->state = OVER;
+	return true;
+}
+
+static bool take_failed(struct run *run, struct agent_message *message)
+{
+	message->error.text[sizeof message->error.text - 1] = '\0';
+	message->error.hint[sizeof message->error.hint - 1] = '\0';
+	message->error.errnum = message->value;
+	fail(run, &message->error);
+	return true;
+}
+
+static bool take_message(struct run *run, struct agent_message *message, size_t length, int *fds, size_t fds_count)
+{
+	bool whole = length == sizeof *message, brief = length == offsetof(struct agent_message, error);
+
+	if (run->state == SETTING_UP && message->type == AGENT_CREATED && brief)
+		return take_created(run, message, fds, fds_count);
+	if (run->state == SETTING_UP && message->type == AGENT_FAILED && whole)
+		return take_failed(run, message);
+	if (run->state == RUNNING && message->type == AGENT_EXEC_FAILED && whole)
+		return take_exec_failed(run, message);
+	if (run->state == RUNNING && message->type == AGENT_ENDED && brief)
+		return take_ended(run, message);
+	return false;
+}
+
+static void serve_agent(struct run *run)
+{
+	struct agent_message message;
+	int fds[WIRE_FDS_MAX];
+	/* Foreign code runs only after AGENT_CREATED: from then on there is no room for descriptors. */
+	size_t fds_count = run->state == SETTING_UP ? WIRE_FDS_MAX : 0;
+	ssize_t n = wire_receive(run->sandbox.socket, &message, sizeof message, fds, &fds_count);
+	struct error err;
+
+	if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+		agent_is_gone(run);
+		return;
+	}
+	if (n >= (ssize_t)offsetof(struct agent_message, error) && take_message(run, &message, (size_t)n, fds, fds_count))
+		return;
+	for (size_t i = 0; i < fds_count; i++)
+		close(fds[i]);
+	error_set(&err, 0, "the first process of the sandbox sent a message that makes no sense; the sandbox was ended");
+	fail(run, &err);
+}
+
+/* --- output --- */
+
+/* Returns false at the end of the stream. */
+static bool read_captured(struct run *run, int stream)
+{
+	static uint8_t buffer[64 << 10];
+	ssize_t n = read(run->stdio.captured[stream], buffer, sizeof buffer);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n > 0) {
+		capture_add(&run->captures[stream], buffer, (size_t)n);
+		return true;
+	}
+	close_fd(&run->stdio.captured[stream]);
+	return false;
+}
+
+static void report_progress(struct run *run)
+{
+	const struct capture *capture = &run->captures[run->captures[1].total > 0 && run->captures[0].total == 0];
+
+	run->control->progress(run->control->data, (const char *)capture->last_line, capture->last_line_length,
+		(now_us() - run->started_us) / 1000);
+	run->progress_us += PROGRESS_MS * 1000;
+}
+
+/* --- the loop --- */
+
+enum { POLL_AGENT, POLL_SIGNALS, POLL_CANCEL, POLL_CAPTURED, POLL_RELAYS = POLL_CAPTURED + 2, POLL_MAX = POLL_RELAYS + 5 };
+
+static struct relay *relay_of(struct run *run, size_t i)
+{
+	if (i < run->stdio.relays_count)
+		return &run->stdio.relays[i];
+	i -= run->stdio.relays_count;
+	return run->terminal.master >= 0 && i < 2 ? &run->terminal.relays[i] : NULL;
+}
+
+static void fill_pollfds(struct run *run, struct pollfd fds[POLL_MAX])
+{
+	bool live = run->state != OVER;
+
+	for (int i = 0; i < POLL_MAX; i++)
+		fds[i] = (struct pollfd){ .fd = -1, .events = POLLIN };
+	if (live)
+		fds[POLL_AGENT].fd = run->sandbox.socket;
+	fds[POLL_SIGNALS].fd = run->signal_fd;
+	fds[POLL_CANCEL].fd = run->control->cancel_fd;
+	for (int i = 0; i < 2; i++)
+		fds[POLL_CAPTURED + i].fd = run->stdio.captured[i];
+	for (size_t i = 0; relay_of(run, i); i++)
+		fds[POLL_RELAYS + i] = relay_pollfd(relay_of(run, i));
+}
+
+static void serve_output(struct run *run, const struct pollfd fds[POLL_MAX])
+{
+	for (int i = 0; i < 2; i++)
+		if (fds[POLL_CAPTURED + i].revents && run->stdio.captured[i] >= 0)
+			read_captured(run, i);
+	for (size_t i = 0; relay_of(run, i); i++)
+		relay_step(relay_of(run, i), fds[POLL_RELAYS + i].revents);
+}
+
+static int wait_for_events(struct run *run, struct pollfd fds[POLL_MAX], uint64_t until_us)
+{
+	struct timespec timeout = { 0 };
+	uint64_t now = now_us(), wait = until_us > now ? until_us - now : 0;
+	int n;
+
+	timeout.tv_sec = (time_t)(wait / 1000000);
+	timeout.tv_nsec = (long)(wait % 1000000) * 1000;
+	fill_pollfds(run, fds);
+	do
+		n = ppoll(fds, POLL_MAX, until_us == UINT64_MAX ? NULL : &timeout, NULL);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static void tick(struct run *run)
+{
+	uint64_t used = 0;
+
+	if (watcher_tick(&run->watcher, &used)) {
+		add_hit(run->exec, LIMIT_MEMORY, run->spec->limits.memory_bytes, used, "watcher");
+		end_run(run, ENDED_OOM);
+		return;
+	}
+	run->tick_us = now_us() + (uint64_t)run->watcher.next_tick_ms * 1000;
+}
+
+static void serve_clocks(struct run *run)
+{
+	uint64_t now = now_us();
+	struct error err;
+
+	if (now >= run->deadline_us) {
+		if (run->state == SETTING_UP) {
+			error_set(&err, 0, "setting up the sandbox took longer than %d s", SETUP_DEADLINE_MS / 1000);
+			fail(run, &err);
+			return;
+		}
+		add_hit(run->exec, LIMIT_TIME, run->spec->execs[run->index].timeout_ms, (now - run->started_us) / 1000, "clock");
+		end_run(run, ENDED_TIMEOUT);
+		return;
+	}
+	if (now >= run->tick_us)
+		tick(run);
+	if (now >= run->progress_us)
+		report_progress(run);
+}
+
+static uint64_t earliest(const struct run *run)
+{
+	uint64_t at = run->deadline_us;
+
+	if (run->tick_us < at)
+		at = run->tick_us;
+	return run->progress_us < at ? run->progress_us : at;
+}
+
+static void loop(struct run *run)
+{
+	struct pollfd fds[POLL_MAX];
+
+	while (run->state != OVER) {
+		wait_for_events(run, fds, earliest(run));
+		if (fds[POLL_CANCEL].revents) {
+			end_run(run, ENDED_CANCELLED);
+			break;
+		}
+		serve_output(run, fds);
+		if (fds[POLL_AGENT].revents)
+			serve_agent(run);
+		if (run->state != OVER && fds[POLL_SIGNALS].revents)
+			serve_signals(run);
+		if (run->state != OVER)
+			serve_clocks(run);
+	}
+}
+
+static bool output_pending(struct run *run)
+{
+	bool pending = run->stdio.captured[0] >= 0 || run->stdio.captured[1] >= 0;
+
+	for (size_t i = 0; i < run->stdio.relays_count; i++)
+		pending |= run->stdio.relays[i].from >= 0 && run->stdio.relays[i].owns_from && relay_active(&run->stdio.relays[i]);
+	return pending || (run->terminal.master >= 0 && relay_active(&run->terminal.relays[1]));
+}
+
+/*
+ * Carries on what is left in the pipes. Once the sandbox is gone each of them ends, and it is only the
+ * caller's own reader that can keep us waiting, as it would any program; a signal or a cancellation ends
+ * that. Between two commands (until_us) the agent could hold a pipe open.
+ */
+static void drain(struct run *run, uint64_t until_us)
+{
+	struct pollfd fds[POLL_MAX];
+	enum state state = run->state;
+
+	run->state = OVER;
+	if (run->terminal.master >= 0)
+		relay_close(&run->terminal.relays[0]);
+	while (output_pending(run) && wait_for_events(run, fds, until_us) > 0) {
+		if (fds[POLL_SIGNALS].revents || fds[POLL_CANCEL].revents)
+			break;
+		serve_output(run, fds);
+	}
+	run->state = state;
+}
+
+/* --- results --- */
+
+static void finish_output(struct run *run)
+{
+	if (!run->spec->capture)
+		return;
+	for (int i = 0; i < 2; i++) {
+		struct captured *output = &run->exec->output[i];
+
+		capture_finish(&run->captures[i], output);
+		capture_free(&run->captures[i]);
+		if (output->total > output->head_length + output->tail_length)
+			add_hit(run->exec, LIMIT_OUTPUT, run->spec->limits.output_bytes, output->total, "counted");
+	}
+}
+
+static void finish_status(struct run *run)
+{
+	struct exec_result *exec = run->exec;
+
+	if (run->stopped_by_us)
+		return;
+	if (WIFEXITED(run->wait_status)) {
+		exec->ended_by = ENDED_EXITED;
+		exec->exit_code = WEXITSTATUS(run->wait_status);
+		return;
+	}
+	exec->ended_by = ENDED_SIGNALED;
+	exec->signal = WTERMSIG(run->wait_status);
+	if (exec->signal == SIGXFSZ && run->spec->limits.file_size_bytes)
+		add_hit(exec, LIMIT_FILE_SIZE, run->spec->limits.file_size_bytes, run->spec->limits.file_size_bytes, "SIGXFSZ");
+}
+
+static void finish_cgroup(struct run *run)
+{
+	bool oom = false;
+
+	if (!run->sandbox.cgroup.path[0])
+		return;
+	cgroup_read_run(&run->sandbox.cgroup, run->sandbox.runs, run->spec, run->exec, &oom);
+	if (oom && run->exec->ended_by == ENDED_SIGNALED) {
+		run->exec->ended_by = ENDED_OOM;
+		run->exec->signal = SIGKILL;
+	}
+}
+
+static void finish_disk(struct run *run)
+{
+	for (size_t i = 0; i < run->tmpfs_count; i++) {
+		uint64_t size, inodes, used = tmpfs_used(run->tmpfs_fds[i], &size);
+		uint64_t inodes_used = tmpfs_inodes_used(run->tmpfs_fds[i], &inodes);
+
+		run->exec->usage.disk_used_bytes += used;
+		if (size && used >= size - size / 100)
+			add_hit(run->exec, LIMIT_DISK, size, used, "fstatfs");
+		else if (inodes && inodes_used >= inodes - inodes / 100)
+			add_hit(run->exec, LIMIT_DISK, inodes, inodes_used, "fstatfs, files");
+	}
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Without a cgroup: the watcher's sight, and what the kernel counted for those that were waited for. */
+static void finish_usage(struct run *run, const struct rusage *all)
+{
+	struct usage *usage = &run->exec->usage;
+
+	usage->wall_us = run->started_us ? now_us() - run->started_us : 0;
+	if (run->watching) {
+		if (run->watcher.pids_hit)
+			add_hit(run->exec, LIMIT_PIDS, run->spec->limits.pids, run->watcher.pids_peak, "watcher");
+		usage->memory_peak_bytes = run->watcher.memory_peak_bytes;
+		usage->pids_peak = run->watcher.pids_peak;
+	}
+	if (run->sandbox.cgroup.path[0])
+		return;
+	if (all) {
+		usage->cpu_user_us = (uint64_t)all->ru_utime.tv_sec * 1000000 + (uint64_t)all->ru_utime.tv_usec - run->earlier_cpu_user_us;
+		usage->cpu_system_us = (uint64_t)all->ru_stime.tv_sec * 1000000 + (uint64_t)all->ru_stime.tv_usec - run->earlier_cpu_system_us;
+		usage->memory_peak_bytes = larger(usage->memory_peak_bytes, (uint64_t)all->ru_maxrss * 1024);
+	} else {
+		usage->cpu_user_us = run->ended.cpu_user_us;
+		usage->cpu_system_us = run->ended.cpu_system_us;
+		usage->memory_peak_bytes = larger(usage->memory_peak_bytes, run->ended.memory_peak_bytes);
+		run->earlier_cpu_user_us += usage->cpu_user_us;
+		run->earlier_cpu_system_us += usage->cpu_system_us;
+	}
+}
+
+/* `all`: usage of the whole sandbox, once it is gone; NULL between two commands. */
+static void finish_command(struct run *run, const struct rusage *all)
+{
+	finish_usage(run, all);
+	finish_status(run);
+	finish_cgroup(run);
+	finish_disk(run);
+	finish_output(run);
+}
+
+/* --- commands --- */
+
+static void begin_command(struct run *run, size_t index)
+{
+	run->index = index;
+	run->exec = &run->result->execs[index];
+	run->result->execs_count = index + 1;
+	run->exec->phase = run->spec->execs[index].phase ?: "run";
+	run->exec->exit_code = -1;
+	run->wait_status = -1;
+	for (int i = 0; i < 2; i++)
+		capture_init(&run->captures[i], run->spec->limits.output_bytes ? run->spec->limits.output_bytes : SIZE_MAX / 4);
+}
+
+static int prepare_stdio(struct run *run, struct error *err)
+{
+	return stdio_prepare(&run->spec->execs[run->index], run->spec->capture, run->spec->tty, &run->stdio, err);
+}
+
+static void next_command(struct run *run)
+{
+	struct error err = { 0 };
+
+	drain(run, now_us() + DRAIN_DEADLINE_MS * 1000);
+	finish_command(run, NULL);
+	stdio_close(&run->stdio);
+	begin_command(run, run->index + 1);
+	if (prepare_stdio(run, &err) < 0 ||
+		sandbox_exec(&run->sandbox, &run->spec->execs[run->index], run->index + 1 < run->spec->execs_count, &run->stdio, &err) < 0) {
+		fail(run, &err);
+		return;
+	}
+	stdio_close_child(&run->stdio);
+	start_clock(run);
+}
+
+static int start(struct run *run, struct error *err)
+{
+	if (features_require_kernel(err) < 0 || spec_validate(run->spec, err) < 0)
+		return -1;
+	if (prepare_stdio(run, err) < 0)
+		return -1;
+	return sandbox_create(run->spec, &run->stdio, &run->sandbox, run->result, err);
+}
+
+static void finish(struct run *run)
+{
+	struct rusage all;
+
+	sandbox_kill(&run->sandbox);
+	sandbox_wait(&run->sandbox, &all);
+	stdio_close_child(&run->stdio);
+	drain(run, UINT64_MAX);
+	finish_command(run, &all);
+	terminal_end(&run->terminal);
+	stdio_close(&run->stdio);
+	close_fd(&run->proc_fd);
+	for (size_t i = 0; i < run->tmpfs_count; i++)
+		close_fd(&run->tmpfs_fds[i]);
+	sandbox_release(&run->sandbox);
+	run->result->total_us = now_us() - run->created_us;
+}
+
+int sandbox_run(const struct spec *spec, const struct run_control *control, struct run_result *ret)
+{
+	struct run run = {
+		.spec = spec, .control = control, .result = ret, .sandbox = SANDBOX_NONE, .stdio = STDIO_NONE, .terminal = TERMINAL_NONE,
+		.proc_fd = -1, .signal_fd = -1, .tick_us = UINT64_MAX, .progress_us = UINT64_MAX,
+	};
+	struct error err = { 0 };
+
+	memset(ret, 0, sizeof *ret);
+	run.created_us = now_us();
+	run.deadline_us = run.created_us + SETUP_DEADLINE_MS * 1000;
+	begin_command(&run, 0);
+	block_signals(&run);
+	if (start(&run, &err) < 0) {
+		fail(&run, &err);
+	} else {
+		stdio_close_child(&run.stdio);
+		loop(&run);
+	}
+	finish(&run);
+	restore_signals(&run);
+	return run.exec->ended_by == ENDED_SETUP ? -1 : 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SANDBOX_TERMINAL_H
+#define NSBOX_SANDBOX_TERMINAL_H
+
+/*
+ * The caller's terminal on one side, the sandbox's own on the other.
+ *
+ * The sandbox never has the caller's terminal: what is typed is carried, raw, to the master of a
+ * terminal that the sandbox made, and what comes from it to the caller's standard output. Line editing,
+ * signals from keys and window size then are the inner terminal's. The caller's settings are restored on
+ * every way out, also when nsbox is ended by a signal that it handles.
+ */
+
+#include <stdbool.h>
+#include <termios.h>
+
+#include "sandbox/relay.h"
+
+struct terminal {
+	int master;      /* owned; -1: none */
+	int input;       /* the caller's descriptor 0 */
+	int output;      /* the caller's terminal opened anew without blocking, or its descriptor 1 */
+	bool owns_output;
+	bool raw;        /* `saved` is to be restored */
+	struct termios saved;
+	struct relay relays[2]; /* in, out */
+};
+
+#define TERMINAL_NONE ((struct terminal){ .master = -1, .input = -1, .output = -1 })
+
+/* Takes over `master`, makes the caller's terminal raw where descriptor 0 is one, and sets up the relays. */
+void terminal_start(struct terminal *terminal, int master);
+
+/* Gives the inner terminal the size of the caller's. */
+void terminal_resize(const struct terminal *terminal);
+
+/* For a stop and its end (SIGTSTP, SIGCONT): the caller's own settings, and raw again. */
+void terminal_suspend(struct terminal *terminal);
+void terminal_resume(struct terminal *terminal);
+
+/* Restores the caller's settings and closes everything. */
+void terminal_end(struct terminal *terminal);
+
+#endif
