@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nsbox run: options → spec → result → exit status.
+ *
+ * Output. Without --json, standard output is the command's alone. nsbox itself writes to standard error, each line
+ * beginning with «nsbox: »: why nothing could be run; or which limit was met; or which signal ended the command
+ * (but for SIGINT and SIGPIPE, which a shell passes over too: they are somebody's wish).
+ * Warnings that something is weaker than usual on this host appear only when an option was given
+ * that asks for just that (--memory, --cpus, --bind, --user …): every run on a host without cgroup v2
+ * would say the same else. With --json exactly one object is printed, in which all of it is, also
+ * when options were wrong.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/run_options.h"
+#include "language/language.h"
+#include "report/report.h"
+#include "sandbox/sandbox.h"
+#include "seccomp/profile.h"
+#include "util/alloc.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/parse.h"
+
+enum { CODE_MAX = 16 << 20, SENTENCE_MAX = 2048 };
+
+static const char DEFAULT_PATH[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/* The built-in filter needs no compiling. */
+static int use_builtin_filter(struct spec *spec, struct error *err)
+{
+	const struct builtin_filter *filter = builtin_filter_find("default", false);
+	const struct builtin_filter *tier2 = builtin_filter_find("default", true);
+
+	if (!filter || !tier2)
+		return error_set(err, 0, "--seccomp: there is no built-in filter \"default\"");
+	spec->filter = xmemdup(filter->instructions, filter->length * sizeof *spec->filter);
+	spec->filter_length = filter->length;
+	spec->filter_tier2 = xmemdup(tier2->instructions, tier2->length * sizeof *spec->filter);
+	spec->filter_tier2_length = tier2->length;
+	return 0;
+}
+
+static int compile_filter(struct spec *spec, struct error *err)
+{
+	struct bpf_program program, tier2;
+
+	if (profile_compile_file(spec->seccomp_name, false, &program, err) < 0)
+		return error_context(err, "--seccomp");
+	spec->filter = program.instructions;
+	spec->filter_length = program.length;
+	if (profile_compile_file(spec->seccomp_name, true, &tier2, err) < 0)
+		return error_context(err, "--seccomp");
+	spec->filter_tier2 = tier2.instructions;
+	spec->filter_tier2_length = tier2.length;
+	return 0;
+}
+
+static int set_filter(struct spec *spec, struct error *err)
+{
+	if (strcmp(spec->seccomp_name, "unconfined") == 0)
+		return 0;
+	if (strcmp(spec->seccomp_name, "default") == 0)
+		return use_builtin_filter(spec, err);
+	return compile_filter(spec, err);
+}
+
+static bool has_env(const struct exec_spec *exec, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (char **entry = exec->env; entry && *entry; entry++)
+		if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+			return true;
+	return false;
+}
+
+static void set_env_default(struct exec_spec *exec, const char *name, const char *value)
+{
+	if (value && !has_env(exec, name))
+		exec_set_env(exec, name, value);
+}
+
+/* Puts every variable of `from` into exec's environment. */
+static void merge_env(struct exec_spec *exec, const struct exec_spec *from)
+{
+	for (char **entry = from->env; entry && *entry; entry++) {
+		char *equals = strchr(*entry, '=');
+		cleanup_free char *name = xmemdup(*entry, (size_t)(equals - *entry));
+
+		exec_set_env(exec, name, equals + 1);
+	}
+}
+
+/* The defaults are under what the language has set, and the caller's variables on top. */
+static void set_env(struct exec_spec *exec, const struct run_options *options)
+{
+	bool root = options->spec.uid == 0;
+
+	set_env_default(exec, "PATH", DEFAULT_PATH);
+	set_env_default(exec, "HOME", root ? "/root" : "/home/user");
+	set_env_default(exec, "USER", root ? "root" : "user");
+	set_env_default(exec, "LANG", "C.UTF-8");
+	if (options->spec.tty)
+		set_env_default(exec, "TERM", getenv("TERM"));
+	merge_env(exec, &options->file_env);
+	merge_env(exec, &options->env);
+}
+
+/* Reads the code from a file, or from standard input, which is then used up. */
+static int read_code(const char *file, char **ret, size_t *ret_length, struct error *err)
+{
+	bool from_stdin = strcmp(file, "-") == 0;
+	cleanup_close int opened = from_stdin ? -1 : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int fd = from_stdin ? STDIN_FILENO : opened;
+	char buffer[QUOTED_MAX];
+	const char *name = from_stdin ? "standard input" : quoted(file, buffer);
+
+	if (fd >= 0 && read_fd_whole(fd, CODE_MAX, ret, ret_length) == 0)
+		return 0;
+	if (errno == EFBIG)
+		return error_set(err, 0, "the code in %s is larger than 16 MiB", name);
+	return error_set(err, errno, "reading the code from %s", name);
+}
+
+/* --lang: the language says what is executed. */
+static int prepare_code(struct run_options *options, uint64_t timeout_ms, struct error *err)
+{
+	struct spec *spec = &options->spec;
+	const char *code = options->code;
+	cleanup_free char *read = NULL;
+	char **arguments = options->operands;
+	size_t length = code ? strlen(code) : 0;
+	struct language *language;
+	int status;
+
+	if (language_load(options->language, &language, err) < 0)
+		return -1;
+	if (!code && read_code(*arguments, &read, &length, err) < 0) {
+		language_free(language);
+		return -1;
+	}
+	status = language_prepare(language, code ? code : read, length,
+		code ? arguments : arguments + 1, timeout_ms, spec, err);
+	language_free(language);
+	if (status < 0)
+		return -1;
+	for (size_t i = 0; i < spec->execs_count; i++)
+		spec->execs[i].stdin_kind = STDIN_NULL;
+	if (code || strcmp(*arguments, "-") != 0)
+		spec->execs[spec->execs_count - 1].stdin_kind = STDIN_INHERIT;
+	return 0;
+}
+
+static void prepare_command(struct run_options *options, uint64_t timeout_ms)
+{
+	struct exec_spec *exec = &options->spec.execs[options->spec.execs_count++];
+
+	for (char **operand = options->operands; *operand; operand++)
+		exec_add_arg(exec, *operand);
+	exec->timeout_ms = timeout_ms;
+	exec->stdin_kind = STDIN_INHERIT;
+	exec->phase = "run";
+}
+
+static int build_spec(struct run_options *options, struct error *err)
+{
+	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	uint64_t timeout_ms = run_options_settle(options, terminal);
+	struct spec *spec = &options->spec;
+	struct exec_spec *last;
+
+	if (!options->language)
+		prepare_command(options, timeout_ms);
+	else if (prepare_code(options, timeout_ms, err) < 0)
+		return -1;
+	for (size_t i = 0; i < spec->execs_count; i++)
+		set_env(&spec->execs[i], options);
+	last = &spec->execs[spec->execs_count - 1];
+	if (options->workdir) {
+		free(last->cwd);
+		last->cwd = xstrdup(options->workdir);
+	}
+	return set_filter(spec, err) < 0 || spec_validate(spec, err) < 0 ? -1 : 0;
+}
+
+/* Prints and releases `object`. Returns 0, or -1 after a line on standard error. */
+static int print_json(json_t *object)
+{
+	int status = json_dumpf(object, stdout, JSON_INDENT(2) | REPORT_JSON_DUMP_FLAGS);
+
+	json_decref(object);
+	if (status == 0 && putchar('\n') != EOF && fflush(stdout) == 0)
+		return 0;
+	perror("nsbox: writing to standard output");
+	return -1;
+}
+
+static bool is_somebodys_wish(const struct exec_result *exec)
+{
+	return exec->ended_by == ENDED_CANCELLED ||
+	       (exec->ended_by == ENDED_SIGNALED &&
+		       (exec->signal == SIGINT || exec->signal == SIGPIPE));
+}
+
+static void print_warnings(const struct run_result *result)
+{
+	for (size_t i = 0; i < result->warnings_count; i++)
+		fprintf(stderr, "nsbox: warning: %s\n", result->warnings[i]);
+}
+
+static void print_end(const struct run_options *options, const struct run_result *result)
+{
+	const struct exec_result *last = run_result_last(result);
+	char sentence[SENTENCE_MAX];
+
+	if (last->ended_by == ENDED_SETUP) {
+		error_print(&last->error);
+		return;
+	}
+	if (options->host_dependent)
+		print_warnings(result);
+	if (is_somebodys_wish(last))
+		return;
+	run_result_sentence(result, &options->spec, sentence, sizeof sentence);
+	if (*sentence)
+		fprintf(stderr, "nsbox: %s\n", sentence);
+}
+
+/* Says how it ended, in the form that was asked for. Returns the exit status. */
+static int report(const struct run_options *options, const struct run_result *result)
+{
+	if (!options->json)
+		print_end(options, result);
+	else if (print_json(run_result_to_json(result, &options->spec)) < 0)
+		return EXIT_NSBOX_FAILED;
+	return run_result_exit_status(result);
+}
+
+/* Something was wrong before there was a sandbox: the result of a run that failed in setup. */
+static int report_failure(const struct run_options *options, const struct error *err)
+{
+	struct run_result result = {.execs_count = 1};
+
+	result.execs[0] = (struct exec_result){
+		.phase = "run", .ended_by = ENDED_SETUP, .exit_code = -1, .error = *err};
+	return report(options, &result);
+}
+
+static int run(const struct run_options *options)
+{
+	const struct run_control control = {.cancel_fd = -1, .forward_signals = true};
+	struct run_result result;
+	int status;
+
+	sandbox_run(&options->spec, &control, &result);
+	status = report(options, &result);
+	run_result_free(&result);
+	return status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct run_options options;
+	struct error err;
+	int status = 0;
+
+	if (run_options_parse(argc, argv, &options, &err) < 0)
+		status = report_failure(&options, &err);
+	else if (options.help)
+		run_options_print_help(stdout);
+	else if (build_spec(&options, &err) < 0)
+		status = report_failure(&options, &err);
+	else if (options.print_spec)
+		status = print_json(spec_to_json(&options.spec)) < 0 ? EXIT_NSBOX_FAILED : 0;
+	else
+		status = run(&options);
+	run_options_free(&options);
+	return status;
+}

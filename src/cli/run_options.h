@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_CLI_RUN_OPTIONS_H
+#define NSBOX_CLI_RUN_OPTIONS_H
+
+/*
+ * The options of `nsbox run`: one table, from which the parser and --help are made (the manual page is
+ * compared with it by a test).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "sandbox/spec.h"
+
+struct error;
+
+struct run_options {
+	struct spec spec; /* what the options decide; its execs are not made yet */
+	bool help;
+	bool json;
+	bool print_spec;
+	bool tty, no_tty;
+	bool timeout_given;
+	uint64_t timeout_ms;
+	bool output_limit_given;
+	bool host_dependent;   /* an option was given that a host may hold up less well than asked */
+	const char *language;  /* of argv, as are the next two */
+	const char *code;      /* -c */
+	char **operands;       /* what follows the options, NULL-terminated */
+	char *workdir;         /* owned */
+	struct exec_spec file_env; /* only its env: of --env-file */
+	struct exec_spec env;      /* only its env: of --env, which goes on top */
+};
+
+/*
+ * Parses argv (argv[0] is «run»). *ret is always initialized, also on failure, and is freed with
+ * run_options_free; on failure ret->json says whether --json had been seen. Options that contradict each other are refused.
+ * Reads the file of --env-file, looks up the caller's variables for --env NAME, and makes paths of the
+ * host absolute; nothing else is read.
+ */
+int run_options_parse(int argc, char **argv, struct run_options *ret, struct error *err);
+
+/*
+ * What depends on how nsbox is called: `terminal` says whether standard input and output are one. Sets
+ * the spec's tty and returns the time limit of the command in ms (0: none).
+ */
+uint64_t run_options_settle(struct run_options *options, bool terminal);
+
+void run_options_free(struct run_options *options);
+
+void run_options_print_help(FILE *file);
+
+#endif
