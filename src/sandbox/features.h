@@ -20,6 +20,7 @@ struct feature {
 	const char *name;
 	int major, minor;  /* the first kernel that has it */
 	bool required;     /* nsbox does not run without */
+	bool probed;       /* `nsbox check` finds out by trying, whatever the version is */
 	const char *below; /* what nsbox does on an older kernel: a sentence */
 };
 

@@ -72,7 +72,7 @@ int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes)
 {
 	/* Recursive always: a mount below, locked by a more privileged owner, makes a plain clone EINVAL. */
 	cleanup_close int tree = sys_open_tree(dirfd, path,
-		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | (follow ? 0 : AT_SYMLINK_NOFOLLOW));
+		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | (follow ? 0 : AT_SYMLINK_NOFOLLOW) | (path[0] ? 0 : AT_EMPTY_PATH));
 
 	if (tree < 0 || tree_restrict(tree, attributes) < 0)
 		return -1;

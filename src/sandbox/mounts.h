@@ -34,7 +34,8 @@ int sys_umount_detach(const char *path);
 
 /*
  * A detached clone of what is mounted at `path` (with all below it), with the attributes of TREE_*
- * added. Follows a last symbolic link only with `follow`. Returns -1 with errno.
+ * added; an empty path means dirfd itself. Follows a last symbolic link only with `follow`. Returns
+ * -1 with errno.
  */
 int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes);
 
