@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_MCP_CALL_H
+#define NSBOX_MCP_CALL_H
+
+/* The tool calls that are in flight: queued, running, or cancelled and ending. */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "mcp/tools.h"
+#include "sandbox/spec.h"
+#include "session/runner.h"
+
+struct call {
+	struct call *next;
+	json_t *id;
+	json_t *progress_token; /* or NULL */
+	double progress;        /* the last that was sent */
+	const struct tool *tool;
+	bool running;
+	bool silent;       /* answered or cancelled: nothing more is sent for its id */
+	struct spec spec;  /* while it is queued */
+	size_t spec_bytes; /* what it takes, about */
+	struct runner_io io; /* while it is running */
+};
+
+/* In the order of their coming. */
+struct call_list {
+	struct call *first, **end;
+	size_t count, running, queued_bytes;
+};
+
+void call_list_init(struct call_list *list);
+
+/* Appends a queued call. Takes over the spec's content and copies the rest. */
+void call_list_add(struct call_list *list, const json_t *id, const json_t *progress_token,
+	const struct tool *tool, struct spec *spec, size_t spec_bytes);
+
+/* The call of that id that is to be answered still, or NULL. */
+struct call *call_list_find(const struct call_list *list, const json_t *id);
+
+/* The first that waits, or NULL. */
+struct call *call_list_queued(const struct call_list *list);
+
+/* The call runs: its spec is no longer needed. */
+void call_list_started(struct call_list *list, struct call *call, const struct runner_io *io);
+
+/* Takes it out and frees it. A run of it is cancelled. */
+void call_list_remove(struct call_list *list, struct call *call);
+
+#endif

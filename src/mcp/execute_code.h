@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_MCP_EXECUTE_CODE_H
+#define NSBOX_MCP_EXECUTE_CODE_H
+
+#include <jansson.h>
+
+struct mcp_options;
+
+/*
+ * Bytes that are kept of each stream: so the text of a result stays below 50 000 characters, and the whole
+ * message far below what clients accept, whatever was written.
+ */
+enum { EXECUTE_CODE_KEPT_BYTES = 20000 };
+
+/* See struct tool. */
+json_t *execute_code_finish(const struct mcp_options *options, const json_t *run);
+
+#endif

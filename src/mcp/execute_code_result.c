@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What execute_code answers: a text for the model, and the same as an object.
+ *
+ * The text is standard output first, then standard error, then what a compiler had to say, then a line
+ * on how it ended where that was not with exit code 0.
+ */
+#define _GNU_SOURCE
+#include "mcp/execute_code.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mcp/tools.h"
+#include "util/alloc.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+#include "util/utf8.h"
+
+/* Of the text, before what a compiler wrote is cut; both streams fit in it whole. */
+enum { TEXT_MAX_BYTES = 2 * EXECUTE_CODE_KEPT_BYTES + 6000 };
+
+struct text {
+	char *data; /* malloc'd */
+	size_t length, size;
+};
+
+static void append(struct text *text, const char *data, size_t length)
+{
+	if (text->length + length + 1 > text->size) {
+		text->size = (text->length + length + 1) * 2;
+		text->data = xrealloc(text->data, text->size, 1);
+	}
+	memcpy(text->data + text->length, data, length);
+	text->length += length;
+	text->data[text->length] = '\0';
+}
+
+static void append_string(struct text *text, const char *string)
+{
+	append(text, string, strlen(string));
+}
+
+/* What follows begins on a line of its own. */
+static void end_line(struct text *text)
+{
+	if (text->length > 0 && text->data[text->length - 1] != '\n')
+		append_string(text, "\n");
+}
+
+static const char *get_string(const json_t *object, const char *key, size_t *ret_length)
+{
+	const json_t *value = json_object_get(object, key);
+
+	*ret_length = json_is_string(value) ? json_string_length(value) : 0;
+	return json_is_string(value) ? json_string_value(value) : "";
+}
+
+/*
+ * A sentence of the report speaks of options of `nsbox run`. Here a limit is raised by an argument of the
+ * call, or not at all. Malloc'd.
+ */
+static char *in_terms_of_arguments(const char *sentence)
+{
+	static const char advice[] = "; raise it with --";
+	static const struct {
+		const char *option, *instead;
+	} arguments[] = {
+		{ "memory", "; raise it with memory_limit" },
+		{ "timeout", "; raise it with timeout" },
+	};
+	struct text text = { NULL, 0, 0 };
+	const char *found;
+
+	while ((found = strstr(sentence, advice))) {
+		const char *option = found + sizeof advice - 1;
+		size_t length = strspn(option, "abcdefghijklmnopqrstuvwxyz-");
+
+		append(&text, sentence, (size_t)(found - sentence));
+		for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
+			if (strlen(arguments[i].option) == length &&
+				strncmp(arguments[i].option, option, length) == 0)
+				append_string(&text, arguments[i].instead);
+		sentence = option + length;
+	}
+	append_string(&text, sentence);
+	return text.data;
+}
+
+/* What the compiler wrote, when the program was run after it; a new reference, or NULL. */
+static json_t *compiler_output(const json_t *run)
+{
+	const json_t *compile = json_array_get(json_object_get(run, "phases"), 0);
+	struct text text = { NULL, 0, 0 };
+	size_t length;
+	const char *part;
+	json_t *value;
+
+	if (json_array_size(json_object_get(run, "phases")) < 2)
+		return NULL;
+	part = get_string(compile, "stdout", &length);
+	append(&text, part, length);
+	part = get_string(compile, "stderr", &length);
+	append(&text, part, length);
+	value = length > 0 || text.length > 0 ? json_stringn(text.data, text.length) : NULL;
+	free(text.data);
+	return value;
+}
+
+static void append_stream(struct text *text, const json_t *run, const char *name, const char *title)
+{
+	char key[32], note[160];
+	size_t length;
+	const char *data = get_string(run, name, &length);
+
+	if (length == 0)
+		return;
+	if (title) {
+		end_line(text);
+		append_string(text, title);
+	}
+	append(text, data, length);
+	snprintf(key, sizeof key, "%s_base64", name);
+	if (!json_is_string(json_object_get(run, key)))
+		return;
+	end_line(text);
+	snprintf(note, sizeof note, "[%s is not valid UTF-8; its exact bytes are in structuredContent.%s]\n", name, key);
+	append_string(text, note);
+}
+
+static void append_compiler_output(struct text *text, const json_t *output)
+{
+	size_t length = json_string_length(output), shown = length;
+	size_t room = text->length < TEXT_MAX_BYTES ? TEXT_MAX_BYTES - text->length : 0;
+	char note[96];
+
+	if (length == 0)
+		return;
+	end_line(text);
+	append_string(text, "[compiler]\n");
+	if (length > room)
+		shown = utf8_boundary_before(json_string_value(output), length, room);
+	append(text, json_string_value(output), shown);
+	if (shown == length)
+		return;
+	end_line(text);
+	snprintf(note, sizeof note, "[… %zu bytes left out …]\n", length - shown);
+	append_string(text, note);
+}
+
+/* The last line: how it ended, where that is not plainly by exit code 0. */
+static void append_end(struct text *text, const json_t *run, const char *message)
+{
+	const json_t *code = json_object_get(run, "exit_code");
+	bool failed = !json_is_integer(code) || json_integer_value(code) != 0;
+	char exit_code[64] = "";
+
+	if (json_is_integer(code))
+		snprintf(exit_code, sizeof exit_code, "exit code %lld", (long long)json_integer_value(code));
+	if (!failed && !message[0] && text->length > 0)
+		return;
+	end_line(text);
+	append_string(text, text->length > 0 ? "[" : "[no output; ");
+	append_string(text, exit_code);
+	append_string(text, exit_code[0] && message[0] ? "; " : "");
+	append_string(text, message);
+	append_string(text, "]");
+}
+
+static void set_known(json_t *object, const char *key, json_t *value)
+{
+	if (value && !json_is_null(value))
+		json_object_set(object, key, value);
+}
+
+static json_t *limits_hit(const json_t *run)
+{
+	json_t *list = json_array(), *hit;
+	size_t i;
+
+	json_array_foreach(json_object_get(run, "limits_hit"), i, hit)
+	{
+		json_t *copy = json_copy(hit);
+		size_t length;
+		cleanup_free char *message = in_terms_of_arguments(get_string(hit, "message", &length));
+
+		json_object_del(copy, "option");
+		json_object_set_new(copy, "message", json_string(message));
+		json_array_append_new(list, copy);
+	}
+	return list;
+}
+
+/* `compiler` may be NULL. */
+static json_t *structured(const json_t *run, const char *message, json_t *compiler)
+{
+	static const char *const copied[] = { "ended_by", "exit_code", "signal", "phase", "stdout", "stderr",
+		"stdout_bytes", "stderr_bytes", "stdout_omitted_bytes", "stderr_omitted_bytes", "stdout_base64",
+		"stderr_base64", "limits", "usage", "warnings" };
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++)
+		set_known(object, copied[i], json_object_get(run, copied[i]));
+	json_object_set_new(object, "limits_hit", limits_hit(run));
+	if (message[0])
+		json_object_set_new(object, "message", json_string(message));
+	set_known(object, "compiler_output", compiler);
+	return object;
+}
+
+/* Setup failed, or the interpreter could not be executed: the code had no chance. Returns whether it is so. */
+static bool was_not_run(const json_t *run, const char *message, struct error *err)
+{
+	const json_t *error = json_object_get(run, "error");
+	size_t length;
+
+	if (json_is_object(error)) {
+		error_set(err, 0, "%s", get_string(error, "text", &length));
+		error_hint(err, "%s", get_string(error, "hint", &length));
+		return true;
+	}
+	if (json_is_string(json_object_get(run, "exec_error")) ||
+		strcmp(get_string(run, "ended_by", &length), "cancelled") == 0) {
+		error_set(err, 0, "%s", message);
+		return true;
+	}
+	return false;
+}
+
+json_t *execute_code_finish(const struct mcp_options *options, const json_t *run)
+{
+	size_t length;
+	cleanup_free char *message = in_terms_of_arguments(get_string(run, "message", &length));
+	struct text text = { NULL, 0, 0 };
+	struct error err = { 0 };
+	json_t *compiler, *result;
+
+	if (was_not_run(run, message, &err))
+		return tool_failure(&err);
+	compiler = compiler_output(run);
+	append_stream(&text, run, "stdout", NULL);
+	append_stream(&text, run, "stderr", "[stderr]\n");
+	append_compiler_output(&text, compiler);
+	append_end(&text, run, message);
+	result = tool_result(text.data, text.length, structured(run, message, compiler));
+	free(text.data);
+	json_decref(compiler);
+	return result;
+}

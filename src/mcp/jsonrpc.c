@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* JSON-RPC messages: see jsonrpc.h. */
+#define _GNU_SOURCE
+#include "mcp/jsonrpc.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void invalid(struct jsonrpc_message *message, int code, const char *reason)
+{
+	message->kind = JSONRPC_INVALID;
+	message->code = code;
+	snprintf(message->reason, sizeof message->reason, "%s", reason);
+}
+
+static bool id_valid(const json_t *id)
+{
+	return json_is_string(id) || json_is_integer(id);
+}
+
+/* A string that is the same in C: one with a NUL in it equals no name that we know. */
+static const char *plain_string(const json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+static void classify(struct jsonrpc_message *message)
+{
+	const json_t *root = message->root, *id = json_object_get(root, "id");
+	const json_t *params = json_object_get(root, "params");
+	const char *version = plain_string(json_object_get(root, "jsonrpc"));
+
+	if (id_valid(id))
+		message->id = id;
+	if (!version || strcmp(version, "2.0") != 0) {
+		invalid(message, JSONRPC_INVALID_REQUEST, "jsonrpc: expected \"2.0\"");
+		return;
+	}
+	if (!json_object_get(root, "method") && (json_object_get(root, "result") || json_object_get(root, "error"))) {
+		message->kind = JSONRPC_RESPONSE;
+		return;
+	}
+	message->method = plain_string(json_object_get(root, "method"));
+	if (!message->method) {
+		invalid(message, JSONRPC_INVALID_REQUEST, "method: expected a string");
+		return;
+	}
+	if (id && !message->id) {
+		invalid(message, JSONRPC_INVALID_REQUEST, "id: expected a string or an integer");
+		return;
+	}
+	if (params && !json_is_object(params)) {
+		invalid(message, message->id ? JSONRPC_INVALID_PARAMS : JSONRPC_INVALID_REQUEST,
+			"params: expected an object");
+		return;
+	}
+	message->params = params;
+	message->kind = message->id ? JSONRPC_REQUEST : JSONRPC_NOTIFICATION;
+}
+
+void jsonrpc_parse(const char *text, size_t length, struct jsonrpc_message *ret)
+{
+	json_error_t error;
+
+	memset(ret, 0, sizeof *ret);
+	ret->root = json_loadb(text, length, JSON_ALLOW_NUL, &error);
+	if (!ret->root) {
+		invalid(ret, JSONRPC_PARSE_ERROR, "parse error");
+		snprintf(ret->reason, sizeof ret->reason, "parse error at byte %d: %s", error.position, error.text);
+		return;
+	}
+	if (json_is_object(ret->root))
+		classify(ret);
+	else
+		invalid(ret, JSONRPC_INVALID_REQUEST, "expected one object a line; batches are not supported");
+}
+
+void jsonrpc_message_free(struct jsonrpc_message *message)
+{
+	json_decref(message->root);
+	memset(message, 0, sizeof *message);
+}
+
+/* Serializes and takes over `message`. jansson escapes newlines, so the line is one. */
+static char *to_line(json_t *message, size_t *ret_length)
+{
+	char *text = message ? json_dumps(message, JSON_COMPACT) : NULL, *line;
+	size_t length;
+
+	json_decref(message);
+	if (!text)
+		return NULL;
+	length = strlen(text);
+	line = realloc(text, length + 2);
+	if (!line) {
+		free(text);
+		return NULL;
+	}
+	line[length] = '\n';
+	line[length + 1] = '\0';
+	*ret_length = length + 1;
+	return line;
+}
+
+/* A copy, since a reference count cannot be changed through const. */
+static json_t *copy_id(const json_t *id)
+{
+	return id ? json_deep_copy(id) : json_null();
+}
+
+char *jsonrpc_result(const json_t *id, json_t *result, size_t *ret_length)
+{
+	return to_line(json_pack("{s:s, s:o, s:o}", "jsonrpc", "2.0", "id", copy_id(id), "result", result),
+		ret_length);
+}
+
+char *jsonrpc_notification(const char *method, json_t *params, size_t *ret_length)
+{
+	return to_line(json_pack("{s:s, s:s, s:o}", "jsonrpc", "2.0", "method", method, "params", params),
+		ret_length);
+}
+
+char *jsonrpc_error(const json_t *id, int code, const char *reason, size_t *ret_length)
+{
+	return to_line(json_pack("{s:s, s:o, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", copy_id(id), "error",
+			       "code", code, "message", reason), ret_length);
+}

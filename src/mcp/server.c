@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The MCP server: one thread, one poll loop, nothing in it blocks.
+ *
+ * Protocol revisions 2025-06-18 and 2025-11-25. Messages are lines on standard input and output. A tool
+ * call is a run that the spawner starts (session/runner.h); ping, tools/list and cancellation are
+ * answered meanwhile, and calls are answered as they finish. Beyond parallel_max calls wait, in the
+ * order of their coming.
+ *
+ * Memory is bounded from both sides: nothing is read from a client that lets too much of our output
+ * or too many of its calls pile up. While that is so its pings and cancellations wait as well; if it
+ * goes away it is noticed.
+ *
+ * The server ends, and with it every run, when the client closes our input or stops to exist (its pidfd
+ * becomes readable: a client's other children may hold our input open), when output fails, or on
+ * SIGTERM, SIGINT or SIGHUP. A signal on the parent's death is not used: it comes when the *thread* ends that
+ * started us. A run that was cancelled counts until everything of it is gone, so that a client that
+ * cancels quickly cannot have more than parallel_max at a time.
+ */
+#define _GNU_SOURCE
+#include "config.h"
+#include "mcp/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mcp/call.h"
+#include "mcp/jsonrpc.h"
+#include "mcp/reader.h"
+#include "mcp/tools.h"
+#include "mcp/writer.h"
+#include "util/alloc.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+
+enum {
+	LINE_MAX_BYTES = 16 << 20,
+	OUTPUT_PENDING_MAX = 8 << 20,   /* bytes: nothing more is read above */
+	PROGRESS_PENDING_MAX = 1 << 20, /* bytes: no progress is told above */
+	QUEUED_BYTES_MAX = 64 << 20,
+	CALLS_MAX = 4096,
+	END_MS = 800, /* from the client's end to ours, at most */
+	STATUS_FAILED = 125,
+};
+
+static const char *const revisions[] = { "2025-11-25", "2025-06-18" }; /* the first is the preferred one */
+
+static const char instructions[] =
+	"execute_code runs code in a fresh sandbox: no network, no access to the host's files, limits on memory, "
+	"time, processes and disk; nothing is kept from one call to the next. Pass input as files or stdin, "
+	"and print what you want to see. test_sandbox tells which languages are there and what works.";
+
+struct server {
+	const struct mcp_options *options;
+	struct runner runner;
+	struct reader reader;
+	struct writer writer;
+	struct call_list calls;
+	int signal_fd;
+	int parent_fd; /* a pidfd, or -1 */
+	bool drained;  /* the reader has no whole line left */
+	bool ending;
+	bool client_gone; /* nothing can be written any more */
+	int status;
+};
+
+void mcp_options_init(struct mcp_options *options)
+{
+	cpu_set_t cpus;
+	int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 2;
+
+	*options = (struct mcp_options){
+		.memory_default_bytes = SPEC_MEMORY_DEFAULT,
+		.memory_max_bytes = 2ULL << 30,
+		.timeout_default_ms = SPEC_TIMEOUT_DEFAULT_MS,
+		.timeout_max_ms = 300 * 1000,
+		.parallel_max = count < 2 ? 4 : (unsigned)count * 2,
+	};
+	if (options->parallel_max > MCP_PARALLEL_LIMIT)
+		options->parallel_max = MCP_PARALLEL_LIMIT;
+}
+
+static void client_is_gone(struct server *server)
+{
+	server->client_gone = true;
+	server->ending = true;
+}
+
+/* Takes over `line`, which may be NULL for want of memory. */
+static void send_line(struct server *server, char *line, size_t length)
+{
+	if (!line || writer_add(&server->writer, line, length) < 0) {
+		fprintf(stderr, "nsbox mcp: out of memory\n");
+		server->status = STATUS_FAILED;
+		server->ending = true;
+	} else if (writer_flush(&server->writer) < 0) {
+		client_is_gone(server);
+	}
+	free(line);
+}
+
+static void send_result(struct server *server, const json_t *id, json_t *result)
+{
+	size_t length = 0;
+	char *line = jsonrpc_result(id, result, &length);
+
+	send_line(server, line, length);
+}
+
+static void send_error(struct server *server, const json_t *id, int code, const char *reason)
+{
+	size_t length = 0;
+	char *line = jsonrpc_error(id, code, reason, &length);
+
+	send_line(server, line, length);
+}
+
+/* A call's last message. */
+static void answer_call(struct server *server, struct call *call, json_t *result)
+{
+	if (call->silent)
+		json_decref(result);
+	else
+		send_result(server, call->id, result);
+	call->silent = true;
+}
+
+static void answer_initialize(struct server *server, const struct jsonrpc_message *message)
+{
+	const json_t *wanted = json_object_get(message->params, "protocolVersion");
+	const char *version = revisions[0];
+
+	if (!json_is_string(wanted)) {
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS, "protocolVersion: expected a string");
+		return;
+	}
+	for (size_t i = 0; i < sizeof revisions / sizeof revisions[0]; i++)
+		if (strcmp(json_string_value(wanted), revisions[i]) == 0)
+			version = revisions[i];
+	send_result(server, message->id,
+		json_pack("{s:s, s:{s:{}}, s:{s:s, s:s, s:s}, s:s}", "protocolVersion", version, "capabilities",
+			"tools", "serverInfo", "name", "nsbox", "title", "nsbox: a sandbox for code", "version",
+			PACKAGE_VERSION, "instructions", instructions));
+}
+
+static void answer_tools_list(struct server *server, const struct jsonrpc_message *message)
+{
+	if (json_object_get(message->params, "cursor"))
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS, "cursor: there is one page only");
+	else
+		send_result(server, message->id, tools_list(server->options));
+}
+
+static const json_t *progress_token(const struct jsonrpc_message *message)
+{
+	const json_t *token = json_object_get(json_object_get(message->params, "_meta"), "progressToken");
+
+	return json_is_string(token) || json_is_integer(token) ? token : NULL;
+}
+
+static void queue_call(struct server *server, const struct jsonrpc_message *message, const struct tool *tool,
+	const json_t *arguments, size_t line_length)
+{
+	struct error err = { 0 };
+	struct spec spec;
+
+	spec_init(&spec);
+	if (tool->prepare(server->options, arguments, &spec, &err) < 0 || spec_validate(&spec, &err) < 0)
+		send_result(server, message->id, tool_failure(&err));
+	else
+		call_list_add(&server->calls, message->id, progress_token(message), tool, &spec, line_length);
+	spec_free(&spec);
+}
+
+static void answer_tools_call(struct server *server, const struct jsonrpc_message *message, size_t line_length)
+{
+	const json_t *name = json_object_get(message->params, "name");
+	const json_t *arguments = json_object_get(message->params, "arguments");
+	const struct tool *tool = json_is_string(name) ? tool_find(json_string_value(name)) : NULL;
+	json_t *none = json_object();
+	char reason[128];
+
+	if (!json_is_string(name)) {
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS, "name: expected the name of a tool");
+	} else if (!tool) {
+		snprintf(reason, sizeof reason, "unknown tool: %.80s", json_string_value(name));
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS, reason);
+	} else if (arguments && !json_is_object(arguments)) {
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS, "arguments: expected an object");
+	} else {
+		queue_call(server, message, tool, arguments ? arguments : none, line_length);
+	}
+	json_decref(none);
+}
+
+static void handle_request(struct server *server, const struct jsonrpc_message *message, size_t line_length)
+{
+	char reason[128];
+
+	/* With its id, the answer would look like that of the first. */
+	if (call_list_find(&server->calls, message->id)) {
+		send_error(server, NULL, JSONRPC_INVALID_REQUEST, "id: a request with this id is in flight");
+	} else if (strcmp(message->method, "tools/call") == 0) {
+		answer_tools_call(server, message, line_length);
+	} else if (strcmp(message->method, "ping") == 0) {
+		send_result(server, message->id, json_object());
+	} else if (strcmp(message->method, "tools/list") == 0) {
+		answer_tools_list(server, message);
+	} else if (strcmp(message->method, "initialize") == 0) {
+		answer_initialize(server, message);
+	} else {
+		snprintf(reason, sizeof reason, "method not found: %.80s", message->method);
+		send_error(server, message->id, JSONRPC_METHOD_NOT_FOUND, reason);
+	}
+}
+
+static void cancel_call(struct server *server, struct call *call)
+{
+	call->silent = true;
+	if (call->running)
+		runner_cancel(&call->io);
+	else
+		call_list_remove(&server->calls, call);
+}
+
+/* Of notifications only this one concerns us. One for an id that is not in flight came too late. */
+static void handle_notification(struct server *server, const struct jsonrpc_message *message)
+{
+	struct call *call;
+
+	if (strcmp(message->method, "notifications/cancelled") != 0)
+		return;
+	call = call_list_find(&server->calls, json_object_get(message->params, "requestId"));
+	if (call)
+		cancel_call(server, call);
+}
+
+static bool is_blank(const char *line, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (!strchr(" \t\r", line[i]) || !line[i])
+			return false;
+	return true;
+}
+
+static void handle_line(struct server *server, const char *line, size_t length)
+{
+	struct jsonrpc_message message;
+
+	if (is_blank(line, length))
+		return;
+	jsonrpc_parse(line, length, &message);
+	switch (message.kind) {
+	case JSONRPC_REQUEST:
+		handle_request(server, &message, length);
+		break;
+	case JSONRPC_NOTIFICATION:
+		handle_notification(server, &message);
+		break;
+	case JSONRPC_RESPONSE:
+		break;
+	case JSONRPC_INVALID:
+		send_error(server, message.id, message.code, message.reason);
+		break;
+	}
+	jsonrpc_message_free(&message);
+}
+
+static bool accepting(const struct server *server)
+{
+	return writer_pending(&server->writer) < OUTPUT_PENDING_MAX &&
+		server->calls.queued_bytes < QUEUED_BYTES_MAX && server->calls.count < CALLS_MAX;
+}
+
+/* Handles what was read, as far as there is room for what comes of it. */
+static void handle_lines(struct server *server)
+{
+	while (!server->ending && accepting(server)) {
+		const char *line;
+		size_t length;
+
+		switch (reader_next(&server->reader, &line, &length)) {
+		case READER_LINE:
+			handle_line(server, line, length);
+			continue;
+		case READER_TOO_LONG:
+			send_error(server, NULL, JSONRPC_PARSE_ERROR, "a message is longer than 16 MiB");
+			continue;
+		case READER_END:
+			server->ending = true;
+			return;
+		case READER_AGAIN:
+			server->drained = true;
+			return;
+		}
+	}
+}
+
+static void start_calls(struct server *server)
+{
+	while (!server->ending && server->calls.running < server->options->parallel_max) {
+		struct call *call = call_list_queued(&server->calls);
+		struct runner_io io;
+		struct error err;
+
+		if (!call)
+			return;
+		if (runner_submit(&server->runner, &call->spec, &io, &err) == 0) {
+			call_list_started(&server->calls, call, &io);
+			continue;
+		}
+		answer_call(server, call, tool_failure(&err));
+		call_list_remove(&server->calls, call);
+	}
+}
+
+/* About once a second. Progress must grow from one message to the next; it is in seconds. */
+static void tell_progress(struct server *server, struct call *call, const json_t *progress)
+{
+	double seconds = (double)json_integer_value(json_object_get(progress, "elapsed_ms")) / 1000;
+	json_t *last_line = json_object_get(progress, "last_line");
+	size_t length = 0;
+	char *line;
+
+	if (call->silent || !call->progress_token || !json_is_string(last_line) || seconds <= call->progress ||
+		writer_pending(&server->writer) > PROGRESS_PENDING_MAX)
+		return;
+	call->progress = seconds;
+	line = jsonrpc_notification("notifications/progress",
+		json_pack("{s:O, s:f, s:O}", "progressToken", call->progress_token, "progress", seconds, "message",
+			last_line), &length);
+	send_line(server, line, length);
+}
+
+static void read_call(struct server *server, struct call *call)
+{
+	struct error err = { 0 };
+	json_t *message = NULL;
+
+	for (;;) {
+		switch (runner_read(&call->io, &message, &err)) {
+		case RUNNER_AGAIN:
+			return;
+		case RUNNER_PROGRESS:
+			tell_progress(server, call, message);
+			json_decref(message);
+			continue;
+		case RUNNER_RESULT:
+			answer_call(server, call, call->silent ? NULL : call->tool->finish(server->options, message));
+			json_decref(message);
+			break;
+		case RUNNER_FAILED:
+			answer_call(server, call, call->silent ? NULL : tool_failure(&err));
+			break;
+		}
+		call_list_remove(&server->calls, call);
+		return;
+	}
+}
+
+static void handle_call(struct server *server, struct call *call, short events)
+{
+	struct error err;
+
+	/* When the spec cannot be sent the supervisor is gone, or has said why it will not have it. */
+	if (events & POLLOUT && call->io.out && runner_flush(&call->io, &err) < 0)
+		events |= POLLIN;
+	if (events & (POLLIN | POLLHUP | POLLERR))
+		read_call(server, call);
+}
+
+/* Without its spawner the server can do nothing. Runs in flight have lost nothing but their future. */
+static void spawner_died(struct server *server)
+{
+	struct error err;
+
+	error_set(&err, 0, "the server's spawner process died, so this call was ended");
+	error_hint(&err, "The server ends now; start it again.");
+	fprintf(stderr, "nsbox mcp: the spawner died\n");
+	for (struct call *call = server->calls.first; call; call = call->next)
+		if (!call->silent)
+			answer_call(server, call, tool_failure(&err));
+	server->status = STATUS_FAILED;
+	server->ending = true;
+}
+
+enum { POLL_SIGNAL, POLL_PARENT, POLL_INPUT, POLL_OUTPUT, POLL_SPAWNER, POLL_CALLS };
+
+struct poll_set {
+	struct pollfd fds[POLL_CALLS + MCP_PARALLEL_LIMIT];
+	struct call *calls[MCP_PARALLEL_LIMIT];
+	nfds_t count;
+};
+
+static void fill_poll_set(const struct server *server, struct poll_set *set)
+{
+	bool read_more = !server->ending && server->drained && accepting(server);
+
+	set->fds[POLL_SIGNAL] = (struct pollfd){ .fd = server->signal_fd, .events = POLLIN };
+	set->fds[POLL_PARENT] = (struct pollfd){ .fd = server->parent_fd, .events = POLLIN };
+	/* With no events at all, errors and hang-ups are still told. */
+	set->fds[POLL_INPUT] = (struct pollfd){ .fd = server->reader.fd, .events = read_more ? POLLIN : 0 };
+	set->fds[POLL_OUTPUT] = (struct pollfd){ .fd = server->client_gone ? -1 : server->writer.fd,
+		.events = writer_pending(&server->writer) ? POLLOUT : 0 };
+	set->fds[POLL_SPAWNER] = (struct pollfd){ .fd = server->runner.fd, .events = POLLIN };
+	set->count = POLL_CALLS;
+	for (struct call *call = server->calls.first; call; call = call->next) {
+		if (!call->running)
+			continue;
+		set->calls[set->count - POLL_CALLS] = call;
+		set->fds[set->count++] = (struct pollfd){ .fd = call->io.fd,
+			.events = POLLIN | (call->io.out ? POLLOUT : 0) };
+	}
+	if (server->ending) {
+		set->fds[POLL_PARENT].fd = set->fds[POLL_INPUT].fd = -1;
+		set->fds[POLL_SIGNAL].fd = set->fds[POLL_SPAWNER].fd = -1;
+	}
+}
+
+static void handle_client(struct server *server, const struct poll_set *set)
+{
+	short input = set->fds[POLL_INPUT].revents, output = set->fds[POLL_OUTPUT].revents;
+
+	if (output & POLLOUT && writer_flush(&server->writer) < 0)
+		client_is_gone(server);
+	if (output & (POLLERR | POLLHUP | POLLNVAL))
+		client_is_gone(server);
+	if (input & POLLIN) {
+		reader_fill(&server->reader);
+		server->drained = false;
+	} else if (input & (POLLERR | POLLHUP | POLLNVAL)) {
+		server->ending = true;
+	}
+}
+
+/* Waits once, at most `timeout_ms`, and handles what there is. */
+static void turn(struct server *server, int timeout_ms)
+{
+	struct poll_set set;
+
+	fill_poll_set(server, &set);
+	if (poll(set.fds, set.count, timeout_ms) <= 0)
+		return;
+	for (nfds_t i = POLL_CALLS; i < set.count; i++)
+		if (set.fds[i].revents)
+			handle_call(server, set.calls[i - POLL_CALLS], set.fds[i].revents);
+	if (set.fds[POLL_SPAWNER].revents)
+		spawner_died(server);
+	if (set.fds[POLL_SIGNAL].revents || set.fds[POLL_PARENT].revents)
+		server->ending = true;
+	handle_client(server, &set);
+	handle_lines(server);
+	start_calls(server);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Ends every run, and gives the client what is written already. */
+static void end(struct server *server)
+{
+	uint64_t deadline = now_ms() + END_MS, now;
+	struct call *next;
+
+	for (struct call *call = server->calls.first; call; call = next) {
+		next = call->next;
+		cancel_call(server, call);
+	}
+	while ((now = now_ms()) < deadline &&
+		(server->calls.count > 0 || (!server->client_gone && writer_pending(&server->writer) > 0)))
+		turn(server, (int)(deadline - now));
+	while (server->calls.first)
+		call_list_remove(&server->calls, server->calls.first);
+	now = now_ms();
+	if (runner_stop(&server->runner, now < deadline ? (unsigned)(deadline - now) : 0) < 0)
+		fprintf(stderr, "nsbox mcp: some sandboxes are still being taken down\n");
+}
+
+/* Nothing but the server itself must be able to write to the client: not a library's message, not a mistake of ours. */
+static int take_output(struct error *err)
+{
+	int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	if (fd < 0)
+		return error_set(err, errno, "standard output");
+	if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+		close(fd);
+		return error_set(err, errno, "turning standard output to standard error");
+	}
+	return fd;
+}
+
+static int take_signals(struct error *err)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? error_set(err, errno, "signalfd") : fd;
+}
+
+/* Whoever started us; -1 where it is outside of our pid namespace. *ret_gone: it does not exist any more. */
+static int watch_parent(bool *ret_gone)
+{
+	pid_t parent = getppid();
+	int fd = parent > 0 ? (int)syscall(SYS_pidfd_open, parent, 0) : -1;
+
+	*ret_gone = getppid() != parent || (fd < 0 && errno == ESRCH && parent > 0);
+	return fd;
+}
+
+int mcp_serve(const struct mcp_options *options)
+{
+	struct server *server = xcalloc(1, sizeof *server);
+	struct error err;
+	int output = -1, status;
+
+	server->options = options;
+	server->signal_fd = -1;
+	server->drained = true;
+	call_list_init(&server->calls);
+	server->parent_fd = watch_parent(&server->ending);
+	if (runner_start(&server->runner, &err) < 0 || (output = take_output(&err)) < 0 ||
+		(server->signal_fd = take_signals(&err)) < 0) {
+		error_print(&err);
+		return STATUS_FAILED;
+	}
+	reader_init(&server->reader, STDIN_FILENO, LINE_MAX_BYTES);
+	writer_init(&server->writer, output);
+	while (!server->ending)
+		turn(server, -1);
+	end(server);
+	status = server->status;
+	reader_free(&server->reader);
+	writer_free(&server->writer);
+	close(output);
+	close_fd(&server->signal_fd);
+	close_fd(&server->parent_fd);
+	free(server);
+	return status;
+}

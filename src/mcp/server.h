@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_MCP_SERVER_H
+#define NSBOX_MCP_SERVER_H
+
+/* The MCP server over standard input and output. */
+
+#include <stdint.h>
+
+struct error;
+
+/* What whoever starts the server allows. A model chooses the arguments of its calls, within this. */
+struct mcp_options {
+	uint64_t memory_default_bytes, memory_max_bytes;
+	uint64_t timeout_default_ms, timeout_max_ms;
+	unsigned parallel_max; /* runs at one time; further calls wait */
+};
+
+enum { MCP_PARALLEL_LIMIT = 256 };
+
+/* The documented defaults; parallel_max is twice the CPUs, at least 4. */
+void mcp_options_init(struct mcp_options *options);
+
+/*
+ * Serves until the client is gone. Descriptor 1 leads to standard error afterwards. Returns the exit status of nsbox:
+ * 0, or 125 with a line on standard error.
+ */
+int mcp_serve(const struct mcp_options *options);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_MCP_TOOLS_H
+#define NSBOX_MCP_TOOLS_H
+
+/*
+ * The tools. Each call is one run: `prepare` makes a spec of the arguments, `finish` makes the tool's
+ * result of the run's. Both are pure but for reading languages' files; the server does the rest.
+ */
+
+#include <jansson.h>
+
+struct error;
+struct mcp_options;
+struct spec;
+
+struct tool {
+	const char *name;
+	/* The tool as tools/list shows it (new reference), with the server's limits in its words. */
+	json_t *(*describe)(const struct mcp_options *options);
+	/*
+	 * *spec is initialized, and freed by the caller. `arguments` is an object. -1: *err says which argument is wrong,
+	 * what was expected and what came, or why there can be no run.
+	 */
+	int (*prepare)(const struct mcp_options *options, const json_t *arguments, struct spec *spec,
+		struct error *err);
+	/* `run` is the object of run_result_to_json. Returns a CallToolResult (new reference), or NULL without memory. */
+	json_t *(*finish)(const struct mcp_options *options, const json_t *run);
+};
+
+extern const struct tool tool_execute_code, tool_test_sandbox;
+
+/* The tool of that name, or NULL. */
+const struct tool *tool_find(const char *name);
+
+/* The result of tools/list: always the same order (new reference). */
+json_t *tools_list(const struct mcp_options *options);
+
+/* A CallToolResult with one text (`length` bytes of UTF-8) and the object `structured`, which is taken over. */
+json_t *tool_result(const char *text, size_t length, json_t *structured);
+
+/* A CallToolResult that says that there was no run, and what to do. */
+json_t *tool_failure(const struct error *err);
+
+#endif
