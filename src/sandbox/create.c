@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +136,23 @@ static int idmap_binds(const struct sandbox *sandbox, const int *trees, struct r
 	return 0;
 }
 
+/* --- standard descriptors --- */
+
+/*
+ * /dev/stdout and its kin open the pipe anew, and a pipe belongs to who made it: root. The sandbox's id
+ * becomes its owner. Pipes without a name only: a FIFO is a file of the host.
+ */
+static void give_pipes(const struct sandbox *sandbox, const struct stdio *stdio)
+{
+	struct statfs fs;
+
+	if (!sandbox->idmap.by_parent)
+		return;
+	for (int i = 0; i < 3; i++)
+		if (stdio->child[i] >= 0 && fstatfs(stdio->child[i], &fs) == 0 && fs.f_type == PIPEFS_MAGIC)
+			(void)!fchown(stdio->child[i], sandbox->idmap.host_uid, sandbox->idmap.host_gid);
+}
+
 /* --- clone --- */
 
 static uint64_t namespaces_of(const struct spec *spec)
@@ -220,7 +239,7 @@ static int open_trees(const struct spec *spec, struct inside *inside, struct err
 }
 
 /* One attempt with one id scheme. Returns 1 when root's tree cannot be idmapped. */
-static int try_create(struct sandbox *sandbox, struct inside *inside, bool single, struct run_result *result, struct error *err)
+static int try_create(struct sandbox *sandbox, struct inside *inside, const struct stdio *stdio, bool single, struct run_result *result, struct error *err)
 {
 	int sockets[2], r;
 	char note[ERROR_TEXT_MAX] = "";
@@ -230,6 +249,7 @@ static int try_create(struct sandbox *sandbox, struct inside *inside, bool singl
 	if (note[0])
 		add_warning(result, "%s", note);
 	inside->idmap = &sandbox->idmap;
+	give_pipes(sandbox, stdio);
 	if (sandbox->idmap.by_parent && open_trees(sandbox->spec, inside, err) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
@@ -255,15 +275,15 @@ static void undo_try(struct sandbox *sandbox)
 	idmap_release(&sandbox->idmap);
 }
 
-static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, struct run_result *result, struct error *err)
+static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, const struct stdio *stdio, struct run_result *result, struct error *err)
 {
-	int r = try_create(sandbox, inside, false, result, err);
+	int r = try_create(sandbox, inside, stdio, false, result, err);
 
 	if (r == 1) {
 		undo_try(sandbox);
 		add_warning(result, "%s is on a file system that cannot be idmapped: inside, its files belong to nobody and cannot be changed, and there is a single id",
 			sandbox->spec->root_path);
-		r = try_create(sandbox, inside, true, result, err);
+		r = try_create(sandbox, inside, stdio, true, result, err);
 	}
 	return r == 0 ? 0 : -1;
 }
@@ -285,7 +305,7 @@ int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sa
 	inside.limits = agent_limits_of(sandbox);
 	inside.filter = sandbox->tier1 ? spec->filter : spec->filter_tier2;
 	inside.filter_length = sandbox->tier1 ? spec->filter_length : spec->filter_tier2_length;
-	r = create_with_fallback(sandbox, &inside, result, err);
+	r = create_with_fallback(sandbox, &inside, stdio, result, err);
 	close_fd(&inside.cgroup_procs);
 	result->host_uid = sandbox->idmap.host_uid;
 	result->host_gid = sandbox->idmap.host_gid;
@@ -304,6 +324,7 @@ int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool mor
 
 	if (body < 0)
 		return error_set(err, errno, "packing the command");
+	give_pipes(sandbox, stdio);
 	if (sandbox->cgroup.path[0]) {
 		if (cgroup_create_run(&sandbox->cgroup, ++sandbox->runs, &cgroup_procs, err) < 0)
 			return -1;

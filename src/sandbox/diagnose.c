@@ -74,6 +74,28 @@ static bool in_first_user_namespace(void)
 	return sscanf(text, "%lu %lu %lu", &inside, &outside, &length) == 3 && inside == 0 && outside == 0 && length == 4294967295ul;
 }
 
+/* Reads /proc/self/mountinfo line by line: the next mount point is in `ret`, of at least 2048 bytes. */
+static bool next_mount_point(FILE *mountinfo, char *ret)
+{
+	char line[4096];
+
+	while (fgets(line, sizeof line, mountinfo))
+		if (sscanf(line, "%*d %*d %*s %*s %2047s", ret) == 1)
+			return true;
+	return false;
+}
+
+static bool is_mount_point(const char *path)
+{
+	cleanup_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
+	char point[2048];
+
+	while (file && next_mount_point(file, point))
+		if (strcmp(point, path) == 0)
+			return true;
+	return false;
+}
+
 enum container container_around(void)
 {
 	static const struct {
@@ -87,9 +109,14 @@ enum container container_around(void)
 		{ "/dev/.lxc-boot-id", CONTAINER_OTHER },
 	};
 
-	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-		if (access(marks[i].path, F_OK) == 0)
-			return marks[i].container;
+	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+		if (access(marks[i].path, F_OK) < 0)
+			continue;
+		/* Machines whose disk was made from a container's file system keep its mark; Docker also mounts this file. */
+		if (marks[i].container == CONTAINER_DOCKER && !is_mount_point("/etc/resolv.conf"))
+			continue;
+		return marks[i].container;
+	}
 	return CONTAINER_NONE;
 }
 
@@ -153,14 +180,9 @@ static void diagnose_limit(struct error *err)
  */
 static bool in_chroot(void)
 {
-	cleanup_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
-	char line[4096], point[2048];
 	struct stat own, first, own_ns, first_ns;
-	bool found = false;
 
-	while (file && !found && fgets(line, sizeof line, file))
-		found = sscanf(line, "%*d %*d %*s %*s %2047s", point) == 1 && strcmp(point, "/") == 0;
-	if (file && !found)
+	if (access("/proc/self/mountinfo", R_OK) == 0 && !is_mount_point("/"))
 		return true;
 	return stat("/", &own) == 0 && stat("/proc/1/root", &first) == 0 && stat("/proc/self/ns/mnt", &own_ns) == 0 &&
 		stat("/proc/1/ns/mnt", &first_ns) == 0 && own_ns.st_ino == first_ns.st_ino &&
@@ -278,11 +300,10 @@ void diagnose_namespaces(int errnum, struct error *err)
 static bool find_proc_mask(char *ret, size_t size)
 {
 	cleanup_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
-	char line[4096], point[2048];
+	char point[2048];
 
-	while (file && fgets(line, sizeof line, file)) {
-		if (sscanf(line, "%*d %*d %*s %*s %2047s", point) != 1 || strncmp(point, "/proc/", 6) != 0 ||
-			strcmp(point, "/proc/sys/fs/binfmt_misc") == 0 || strcmp(point, "/proc/fs/nfsd") == 0)
+	while (file && next_mount_point(file, point)) {
+		if (strncmp(point, "/proc/", 6) != 0 || strcmp(point, "/proc/sys/fs/binfmt_misc") == 0 || strcmp(point, "/proc/fs/nfsd") == 0)
 			continue;
 		snprintf(ret, size, "%.200s", point);
 		return true;

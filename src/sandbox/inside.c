@@ -61,6 +61,9 @@ static int take_ids(const struct inside *inside, struct error *err)
 {
 	struct agent_request go;
 
+	/* Not in the session of the caller, whose terminal would be ours too. */
+	if (setsid() < 0)
+		return error_set(err, errno, "starting a session");
 	if (die_with_parent(err) < 0)
 		return -1;
 	if (!inside->idmap->by_parent)

@@ -57,6 +57,7 @@ struct run {
 	struct agent_message ended;
 	uint64_t created_us, started_us, deadline_us, tick_us, progress_us; /* CLOCK_MONOTONIC; UINT64_MAX: never */
 	uint64_t earlier_cpu_user_us, earlier_cpu_system_us; /* of the commands before */
+	uint64_t seen_cpu_user_us, seen_cpu_system_us;       /* of the whole sandbox, before we killed it */
 	int signal_fd;
 	sigset_t old_mask;
 	struct sigaction old_pipe, old_child;
@@ -171,6 +172,8 @@ static void serve_signals(struct run *run)
 
 static void end_run(struct run *run, enum ended_by ended_by)
 {
+	if (run->proc_fd >= 0 && !run->sandbox.cgroup.path[0])
+		watcher_cpu(run->proc_fd, &run->seen_cpu_user_us, &run->seen_cpu_system_us);
 	run->exec->ended_by = ended_by;
 	run->stopped_by_us = true;
 	run->state = OVER;
@@ -554,6 +557,16 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static uint64_t without(uint64_t all, uint64_t part)
+{
+	return all > part ? all - part : 0;
+}
+
+static uint64_t timeval_us(const struct timeval *time)
+{
+	return (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_usec;
+}
+
 /* Without a cgroup: the watcher's sight, and what the kernel counted for those that were waited for. */
 static void finish_usage(struct run *run, const struct rusage *all)
 {
@@ -569,8 +582,8 @@ static void finish_usage(struct run *run, const struct rusage *all)
 	if (run->sandbox.cgroup.path[0])
 		return;
 	if (all) {
-		usage->cpu_user_us = (uint64_t)all->ru_utime.tv_sec * 1000000 + (uint64_t)all->ru_utime.tv_usec - run->earlier_cpu_user_us;
-		usage->cpu_system_us = (uint64_t)all->ru_stime.tv_sec * 1000000 + (uint64_t)all->ru_stime.tv_usec - run->earlier_cpu_system_us;
+		usage->cpu_user_us = without(larger(timeval_us(&all->ru_utime), run->seen_cpu_user_us), run->earlier_cpu_user_us);
+		usage->cpu_system_us = without(larger(timeval_us(&all->ru_stime), run->seen_cpu_system_us), run->earlier_cpu_system_us);
 		usage->memory_peak_bytes = larger(usage->memory_peak_bytes, (uint64_t)all->ru_maxrss * 1024);
 	} else {
 		usage->cpu_user_us = run->ended.cpu_user_us;

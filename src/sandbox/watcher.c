@@ -346,6 +346,40 @@ bool watcher_tick(struct watcher *watcher, uint64_t *ret_used)
 	return exceeded;
 }
 
+/* utime, stime, cutime and cstime of proc_pid_stat(5), in clock ticks. */
+static void add_cpu(int proc_fd, pid_t pid, uint64_t *user_ticks, uint64_t *system_ticks)
+{
+	char path[32], text[1024];
+	const char *fields;
+	unsigned long user, system, children_user, children_system;
+
+	snprintf(path, sizeof path, "%d/stat", pid);
+	if (read_small_file(proc_fd, path, text, sizeof text) < 0)
+		return;
+	fields = strrchr(text, ')');
+	if (!fields || sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &user, &system, &children_user,
+			       &children_system) != 4)
+		return;
+	*user_ticks += user + children_user;
+	*system_ticks += system + children_system;
+}
+
+void watcher_cpu(int proc_fd, uint64_t *ret_user_us, uint64_t *ret_system_us)
+{
+	uint64_t user = 0, system = 0, tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	struct listing listing;
+	pid_t pid = 1;
+
+	if (listing_open(&listing, proc_fd) >= 0) {
+		do
+			add_cpu(proc_fd, pid, &user, &system);
+		while ((pid = listing_next(&listing)) > 0);
+		close(listing.fd);
+	}
+	*ret_user_us = user * tick_us;
+	*ret_system_us = system * tick_us;
+}
+
 uint64_t tmpfs_used(int fd, uint64_t *ret_size)
 {
 	struct statfs status;

@@ -33,6 +33,13 @@ struct watcher {
 /* Looks once. Returns true when the memory limit is exceeded; *ret_used is then the sum that decided. Never blocks. */
 bool watcher_tick(struct watcher *watcher, uint64_t *ret_used);
 
+/*
+ * CPU time, in microseconds, of all processes that live in the sandbox and of those that they waited for,
+ * with the kernel's resolution of 10 ms. When a sandbox is killed whole, its kernel throws the times of
+ * the processes away, so they are read before.
+ */
+void watcher_cpu(int proc_fd, uint64_t *ret_user_us, uint64_t *ret_system_us);
+
 /* Bytes in use on the file system of `fd` (fstatfs), and its size (may be NULL); 0 where it cannot be told. */
 uint64_t tmpfs_used(int fd, uint64_t *ret_size);
 
