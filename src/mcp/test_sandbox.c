@@ -185,10 +185,17 @@ static void print_limits(FILE *out, const json_t *object)
 	json_object_foreach(json_object_get(object, "limits"), name, limit)
 	{
 		const json_t *value = json_object_get(limit, "value");
+		const char *unit = string_of(limit, "unit");
+		char text[64];
 
-		if (json_is_number(value))
-			fprintf(out, "limit %s: %g %s, enforced by %s\n", name, json_number_value(value),
-				string_of(limit, "unit"), string_of(limit, "enforced_by"));
+		if (!json_is_number(value))
+			continue;
+		snprintf(text, sizeof text, "%g %s", json_number_value(value), unit);
+		if (strcmp(unit, "bytes") == 0)
+			format_bytes((uint64_t)json_integer_value(value), text, sizeof text);
+		if (strcmp(unit, "ms") == 0)
+			format_duration_ms((uint64_t)json_integer_value(value), text, sizeof text);
+		fprintf(out, "limit %s: %s, enforced by %s\n", name, text, string_of(limit, "enforced_by"));
 	}
 }
 

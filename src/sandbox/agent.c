@@ -40,12 +40,12 @@ static struct agent {
 /* Of the process that became the agent; set once at its start. */
 static struct {
 	char *arguments, *arguments_end; /* argument and environment strings */
-	char *heap;                      /* the program break before the first allocation of ours */
+	char *heap;                      /* the first allocation of ours: the later ones lie above it */
 } memory;
 
 void agent_remember_process_memory(int argc, char **argv, char **envp)
 {
-	memory.heap = sbrk(0);
+	memory.heap = malloc(1);
 	if (argc < 1)
 		return;
 	memory.arguments = argv[0];
@@ -90,8 +90,10 @@ static void forget(uintptr_t frame)
 {
 	uintptr_t heap = (uintptr_t)memory.heap;
 
-	zero(heap, page_up(heap) < (uintptr_t)sbrk(0) ? page_up(heap) : (uintptr_t)sbrk(0));
-	drop_pages(page_up(heap), (uintptr_t)sbrk(0));
+	if (heap) {
+		zero(heap, page_up(heap));
+		drop_pages(page_up(heap), (uintptr_t)sbrk(0));
+	}
 	zero(frame, page_up(frame));
 	/* Past the strings lies at most the program's name, in the last page of the stack. */
 	drop_pages(page_up(frame), page_up((uintptr_t)memory.arguments_end) + PAGE);
