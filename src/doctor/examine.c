@@ -75,7 +75,8 @@ static void examine_features(struct examination *examination, int major_number, 
 	for (unsigned i = 0; i < features_count; i++) {
 		const struct feature *feature = &features[i];
 
-		if (feature->required || feature->probed || feature_is_in(feature, major_number, minor_number))
+		if (feature->required || feature->probed || feature_is_in(feature, major_number, minor_number) ||
+			(feature->root_only && geteuid() != 0))
 			continue;
 		set_remedy(add_text(examination, VERDICT_WARNING, "kernel", "no %s (Linux %d.%d). %s", feature->name, feature->major,
 				   feature->minor, feature->below),
@@ -212,8 +213,9 @@ static void set_cgroup_remedy(struct finding *finding)
 			"mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids\\n' > "
 			"/etc/systemd/system/user@.service.d/delegate.conf && systemctl daemon-reload, then log in anew");
 	else
-		set_remedy(finding, "as root: mkdir /sys/fs/cgroup/nsbox-user && chown -R USER /sys/fs/cgroup/nsbox-user, start the shell in it, "
-			"and name it with --cgroup");
+		set_remedy(finding, "as root: cd /sys/fs/cgroup && echo '+cpu +memory +pids' >cgroup.subtree_control && mkdir -p nsbox-%d && "
+			"chown -R %d nsbox-%d && echo $$ >nsbox-%d/cgroup.procs && exec setpriv --reuid %d --regid %d --init-groups nsbox run …",
+			(int)getuid(), (int)getuid(), (int)getuid(), (int)getuid(), (int)getuid(), (int)getgid());
 }
 
 static void examine_cgroup(struct examination *examination)
@@ -250,7 +252,6 @@ static void examine_hardening(struct examination *examination)
 
 /* --- languages --- */
 
-/* Whatever the spec of examine() says of limits and programs, a language is looked for on its root. */
 struct language_data {
 	struct examination *examination;
 	const char *rootfs;
@@ -288,6 +289,18 @@ static void examine_language(void *data, const char *name, const struct error *b
 		add_text(examination, VERDICT_OK, name, "ready: nsbox run --lang %s", name);
 	spec_free(&spec);
 	language_free(language);
+}
+
+static void examine_languages(struct examination *examination, const char *rootfs)
+{
+	struct language_data data = { examination, rootfs };
+	size_t before = examination->count;
+
+	language_list(examine_language, &data);
+	if (examination->count == before)
+		set_remedy(add_text(examination, VERDICT_WARNING, "languages", "there are no languages in %s: nsbox is not installed where it was built for",
+				   LANGUAGES_DIR),
+			"in the source tree: make install");
 }
 
 /* --- a whole run --- */
@@ -341,7 +354,6 @@ static void make_spec(struct spec *spec, const char *rootfs)
 
 void examine(const char *rootfs, struct examination *ret)
 {
-	struct language_data data = { ret, rootfs };
 	struct spec spec;
 
 	ret->count = 0;
@@ -351,7 +363,7 @@ void examine(const char *rootfs, struct examination *ret)
 		examine_run(ret, &spec);
 	examine_cgroup(ret);
 	examine_hardening(ret);
-	language_list(examine_language, &data);
+	examine_languages(ret, rootfs);
 	spec_free(&spec);
 }
 

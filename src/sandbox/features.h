@@ -21,6 +21,7 @@ struct feature {
 	int major, minor;  /* the first kernel that has it */
 	bool required;     /* nsbox does not run without */
 	bool probed;       /* `nsbox check` finds out by trying, whatever the version is */
+	bool root_only;    /* of use to root alone */
 	const char *below; /* what nsbox does on an older kernel: a sentence */
 };
 
