@@ -1,4 +1,19 @@
 # SPDX-License-Identifier: MIT
-# What `make check` runs. Unit tests are programs of their own; the other suites are run by scripts.
-check_PROGRAMS =
-TESTS =
+# What `make check` runs. Unit tests are programs of their own, and are named in `unit_tests`; the other
+# suites are run by scripts.
+check_PROGRAMS = $(unit_tests)
+TESTS = $(unit_tests)
+unit_tests =
+AM_CPPFLAGS += $(CMOCKA_CFLAGS)
+unit_ldadd = libnsbox.a $(SECCOMP_LIBS) $(CAP_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_profile tests/unit/test_filter
+endif
+
+# tests/unit/bpf.c: an interpreter of classic BPF.
+tests_unit_test_profile_SOURCES = tests/unit/test_profile.c tests/unit/bpf.c tests/unit/bpf.h
+tests_unit_test_profile_LDADD = $(unit_ldadd)
+tests_unit_test_filter_SOURCES = tests/unit/test_filter.c tests/unit/bpf.c tests/unit/bpf.h \
+	tests/unit/expected_calls.h tests/unit/expected_x86_64.c tests/unit/expected_aarch64.c
+tests_unit_test_filter_LDADD = $(unit_ldadd)
