@@ -17,3 +17,9 @@ tests_unit_test_profile_LDADD = $(unit_ldadd)
 tests_unit_test_filter_SOURCES = tests/unit/test_filter.c tests/unit/bpf.c tests/unit/bpf.h \
 	tests/unit/expected_calls.h tests/unit/expected_x86_64.c tests/unit/expected_aarch64.c
 tests_unit_test_filter_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_features
+endif
+tests_unit_test_features_SOURCES = tests/unit/test_features.c
+tests_unit_test_features_LDADD = $(unit_ldadd)
