@@ -297,7 +297,7 @@ static int add_exec(const struct language *language, const char *phase, char *co
 	exec->cwd = xstrdup("/workspace");
 	exec->timeout_ms = timeout_ms;
 	exec_set_env(exec, "PATH", LANGUAGE_PATH);
-	exec_set_env(exec, "HOME", "/root");
+	exec_set_env(exec, "HOME", spec->uid == 0 ? "/root" : "/home/user"); /* as /etc/passwd inside says */
 	exec_set_env(exec, "LANG", "C.UTF-8");
 	for (size_t i = 0; language->env_names[i]; i++) {
 		cleanup_free char *value =
