@@ -5,10 +5,10 @@
  * Output. Without --json, standard output is the command's alone. nsbox itself writes to standard error, each line
  * beginning with «nsbox: »: why nothing could be run; or which limit was met; or which signal ended the command
  * (but for SIGINT and SIGPIPE, which a shell passes over too: they are somebody's wish).
- * Warnings that something is weaker than usual on this host appear only when an option was given
- * that asks for just that (--memory, --cpus, --bind, --user …): every run on a host without cgroup v2
- * would say the same else. With --json exactly one object is printed, in which all of it is, also
- * when options were wrong.
+ * Warnings that something is weaker than it could be are written too; but that limits are not enforced by a
+ * cgroup is said only when one of those limits was asked for (--memory, --cpus, --pids-limit, --cgroup):
+ * every run on a host without cgroup v2 would say the same else. With --json exactly one object is
+ * printed, in which all of this is, also when options were wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -194,16 +194,22 @@ static int build_spec(struct run_options *options, struct error *err)
 	return set_filter(spec, err) < 0 || spec_validate(spec, err) < 0 ? -1 : 0;
 }
 
-/* Prints and releases `object`. Returns 0, or -1 after a line on standard error. */
-static int print_json(json_t *object)
+/* Writing to a full disk or a closed pipe fails only when the buffer is written. */
+static int flush_output(void)
 {
-	int status = json_dumpf(object, stdout, JSON_INDENT(2) | REPORT_JSON_DUMP_FLAGS);
-
-	json_decref(object);
-	if (status == 0 && putchar('\n') != EOF && fflush(stdout) == 0)
+	if (fflush(stdout) == 0 && !ferror(stdout))
 		return 0;
 	perror("nsbox: writing to standard output");
-	return -1;
+	return EXIT_NSBOX_FAILED;
+}
+
+/* Prints and releases `object`. Returns 0, or the exit status after a line on standard error. */
+static int print_json(json_t *object)
+{
+	json_dumpf(object, stdout, JSON_INDENT(2) | REPORT_JSON_DUMP_FLAGS);
+	json_decref(object);
+	putchar('\n');
+	return flush_output();
 }
 
 static bool is_somebodys_wish(const struct exec_result *exec)
@@ -213,10 +219,11 @@ static bool is_somebodys_wish(const struct exec_result *exec)
 		       (exec->signal == SIGINT || exec->signal == SIGPIPE));
 }
 
-static void print_warnings(const struct run_result *result)
+static void print_warnings(const struct run_options *options, const struct run_result *result)
 {
 	for (size_t i = 0; i < result->warnings_count; i++)
-		fprintf(stderr, "nsbox: warning: %s\n", result->warnings[i]);
+		if (i + 1 != result->limits_warning || options->limits_given)
+			fprintf(stderr, "nsbox: warning: %s\n", result->warnings[i]);
 }
 
 static void print_end(const struct run_options *options, const struct run_result *result)
@@ -228,8 +235,7 @@ static void print_end(const struct run_options *options, const struct run_result
 		error_print(&last->error);
 		return;
 	}
-	if (options->host_dependent)
-		print_warnings(result);
+	print_warnings(options, result);
 	if (is_somebodys_wish(last))
 		return;
 	run_result_sentence(result, &options->spec, sentence, sizeof sentence);
@@ -242,7 +248,7 @@ static int report(const struct run_options *options, const struct run_result *re
 {
 	if (!options->json)
 		print_end(options, result);
-	else if (print_json(run_result_to_json(result, &options->spec)) < 0)
+	else if (print_json(run_result_to_json(result, &options->spec)) != 0)
 		return EXIT_NSBOX_FAILED;
 	return run_result_exit_status(result);
 }
@@ -269,20 +275,26 @@ static int run(const struct run_options *options)
 	return status;
 }
 
+static int print_help(void)
+{
+	run_options_print_help(stdout);
+	return flush_output();
+}
+
 int cmd_run(int argc, char **argv)
 {
 	struct run_options options;
 	struct error err;
-	int status = 0;
+	int status;
 
 	if (run_options_parse(argc, argv, &options, &err) < 0)
 		status = report_failure(&options, &err);
 	else if (options.help)
-		run_options_print_help(stdout);
+		status = print_help();
 	else if (build_spec(&options, &err) < 0)
 		status = report_failure(&options, &err);
 	else if (options.print_spec)
-		status = print_json(spec_to_json(&options.spec)) < 0 ? EXIT_NSBOX_FAILED : 0;
+		status = print_json(spec_to_json(&options.spec));
 	else
 		status = run(&options);
 	run_options_free(&options);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,10 +38,11 @@ struct run_option {
 	const char *group; /* a heading of --help; NULL: that of the option before */
 	int letter;	   /* 0: none */
 	const char *name;
-	const char *argument; /* what it is called in --help; NULL: it takes none */
-	apply_function *apply;
-	const char *help; /* lines */
-	bool host_dependent;
+	const char *argument;  /* what it is called in --help; NULL: it takes none */
+	apply_function *apply; /* NULL: `flag` is set */
+	const char *help;
+	bool is_limit; /* how well it holds depends on the host: see limits_given */
+	size_t flag;   /* offset of a bool in struct run_options */
 };
 
 /* A path of the host, absolute and without links, so that it means the same from wherever it is opened. */
@@ -66,13 +68,6 @@ static int parse_size_or_none(const char *what, const char *text, uint64_t *ret,
 	if (strcmp(text, "none") != 0)
 		return parse_size(what, text, ret, err);
 	*ret = 0;
-	return 0;
-}
-
-static int apply_help(
-	struct run_options *options, const char *what, const char *argument, struct error *err)
-{
-	options->help = true;
 	return 0;
 }
 
@@ -250,13 +245,6 @@ static int apply_rootfs(
 	return 0;
 }
 
-static int apply_read_only(
-	struct run_options *options, const char *what, const char *argument, struct error *err)
-{
-	options->spec.root_read_only = true;
-	return 0;
-}
-
 static int add_bind(struct run_options *options, const char *what, const char *argument,
 	bool read_only, struct error *err)
 {
@@ -336,27 +324,6 @@ static int apply_cgroup(
 	return 0;
 }
 
-static int apply_require_cgroup(
-	struct run_options *options, const char *what, const char *argument, struct error *err)
-{
-	options->spec.require_cgroup = true;
-	return 0;
-}
-
-static int apply_tty(
-	struct run_options *options, const char *what, const char *argument, struct error *err)
-{
-	options->tty = true;
-	return 0;
-}
-
-static int apply_no_tty(
-	struct run_options *options, const char *what, const char *argument, struct error *err)
-{
-	options->no_tty = true;
-	return 0;
-}
-
 static int apply_json(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
@@ -365,30 +332,25 @@ static int apply_json(
 	return 0;
 }
 
-static int apply_print_spec(
-	struct run_options *options, const char *what, const char *argument, struct error *err)
-{
-	options->print_spec = true;
-	return 0;
-}
+#define FLAG(member) offsetof(struct run_options, member)
 
 /* clang-format off */
 static const struct run_option table[] = {
 	{"Code in a language", 0, "lang", "NAME", apply_lang,
-		"run FILE, standard input (-) or CODE in this language", false},
+		"run FILE, standard input (-) or CODE in this language"},
 	{NULL, 'c', "code", "CODE", apply_code,
-		"the code itself, with --lang; operands are its arguments", false},
+		"the code itself, with --lang; operands are its arguments"},
 
 	{"Environment of the command", 'e', "env", "NAME[=VALUE]", apply_env,
-		"set a variable; NAME alone takes the caller's value", false},
+		"set a variable; NAME alone takes the caller's value"},
 	{NULL, 0, "env-file", "FILE", apply_env_file,
-		"set the variables of a file, one a line; --env goes on top", false},
+		"set the variables of a file, one a line; --env goes on top"},
 	{NULL, 'w', "workdir", "DIR", apply_workdir,
-		"start in this directory (/workspace; / with --rootfs)", false},
+		"start in this directory (/workspace; / with --rootfs)"},
 	{NULL, 'u', "user", "UID[:GID]", apply_user,
-		"who it is inside the sandbox (0:0)", true},
+		"who it is inside the sandbox (0:0)"},
 	{NULL, 0, "hostname", "NAME", apply_hostname,
-		"the name of the host inside (nsbox)", false},
+		"the name of the host inside (nsbox)"},
 
 	{"Limits", 'm', "memory", "SIZE", apply_memory,
 		"memory of the whole sandbox, files on tmpfs included (512m)", true},
@@ -397,46 +359,46 @@ static const struct run_option table[] = {
 	{NULL, 0, "pids-limit", "NUMBER", apply_pids_limit,
 		"processes and threads at one time (256)", true},
 	{NULL, 0, "timeout", "TIME", apply_timeout,
-		"wall time: 10, 1.5s, 500ms, 2m, none (30s; none on a terminal)", false},
+		"wall time: 10, 1.5s, 500ms, 2m, none (30s; none on a terminal)"},
 	{NULL, 0, "disk", "SIZE", apply_disk,
-		"writable space: all files that it makes (256m)", false},
+		"writable space: all files that it makes (256m)"},
 	{NULL, 0, "file-size", "SIZE", apply_file_size,
-		"size of each file that it writes (none)", false},
+		"size of each file that it writes (none)"},
 	{NULL, 0, "open-files", "NUMBER", apply_open_files,
-		"open files of each process (1024)", false},
+		"open files of each process (1024)"},
 	{NULL, 0, "output-limit", "SIZE", apply_output_limit,
-		"with --json: what is kept of each output stream (1m)", false},
+		"with --json: what is kept of each output stream (1m)"},
 
 	{"Files", 0, "rootfs", "DIR", apply_rootfs,
-		"this directory as the root, which stays unchanged (the host's /usr)", true},
-	{NULL, 0, "read-only", NULL, apply_read_only,
-		"no writing to the root", false},
+		"this directory as the root, which stays unchanged (the host's /usr)"},
+	{NULL, 0, "read-only", NULL, NULL,
+		"no writing to the root", false, FLAG(spec.root_read_only)},
 	{NULL, 0, "bind", "SRC:DST[:ro]", apply_bind,
-		"the host's SRC at DST inside, writable", true},
+		"the host's SRC at DST inside, writable"},
 	{NULL, 0, "ro-bind", "SRC:DST", apply_ro_bind,
-		"the same, read-only", true},
+		"the same, read-only"},
 	{NULL, 0, "tmpfs", "DST[:SIZE]", apply_tmpfs,
-		"an empty tmpfs at DST", false},
+		"an empty tmpfs at DST"},
 
 	{"Isolation", 0, "network", "none|host", apply_network,
-		"no network, or the host's own without any barrier (none)", false},
+		"no network, or the host's own without any barrier (none)"},
 	{NULL, 0, "seccomp", "NAME|FILE", apply_seccomp,
-		"filter of system calls: default, unconfined or a profile (default)", false},
+		"filter of system calls: default, unconfined or a profile (default)"},
 	{NULL, 0, "cgroup", "DIR", apply_cgroup,
 		"make the sandbox's cgroup below this cgroup v2 directory", true},
-	{NULL, 0, "require-cgroup", NULL, apply_require_cgroup,
-		"refuse to run where the limits cannot be a cgroup's", false},
+	{NULL, 0, "require-cgroup", NULL, NULL,
+		"refuse to run where the limits cannot be a cgroup's", false, FLAG(spec.require_cgroup)},
 
-	{"Terminal and output", 't', "tty", NULL, apply_tty,
-		"give the command a terminal (when it is started from one)", false},
-	{NULL, 'T', "no-tty", NULL, apply_no_tty,
-		"give it none", false},
+	{"Terminal and output", 't', "tty", NULL, NULL,
+		"give the command a terminal (when it is started from one)", false, FLAG(tty)},
+	{NULL, 'T', "no-tty", NULL, NULL,
+		"give it none", false, FLAG(no_tty)},
 	{NULL, 0, "json", NULL, apply_json,
-		"print the result as a JSON object instead of the output", false},
-	{NULL, 0, "print-spec", NULL, apply_print_spec,
-		"print what would be run as JSON, and do not run it", false},
-	{NULL, 0, "help", NULL, apply_help,
-		"show this", false},
+		"print the result as a JSON object instead of the output"},
+	{NULL, 0, "print-spec", NULL, NULL,
+		"print what would be run as JSON, and do not run it", false, FLAG(print_spec)},
+	{NULL, 0, "help", NULL, NULL,
+		"show this", false, FLAG(help)},
 };
 /* clang-format on */
 
@@ -592,9 +554,11 @@ static int apply_options(int argc, char **argv, struct run_options *options, str
 		if (value == '?' || value == ':')
 			return refuse_option(value, argv, err);
 		option = find_option(value);
-		options->host_dependent |= option->host_dependent;
+		options->limits_given |= option->is_limit;
 		snprintf(what, sizeof what, "--%s", option->name);
-		if (option->apply(options, what, optarg, err) < 0)
+		if (!option->apply)
+			*(bool *)((char *)options + option->flag) = true;
+		else if (option->apply(options, what, optarg, err) < 0)
 			return -1;
 		if (options->help)
 			return 0;

@@ -24,7 +24,7 @@ struct run_options {
 	bool timeout_given;
 	uint64_t timeout_ms;
 	bool output_limit_given;
-	bool host_dependent;   /* an option was given that a host may hold up less well than asked */
+	bool limits_given;     /* a limit was given that is weaker where there is no cgroup */
 	const char *language;  /* of argv, as are the next two */
 	const char *code;      /* -c */
 	char **operands;       /* what follows the options, NULL-terminated */

@@ -110,6 +110,7 @@ static const char *limit_unit(enum limit_kind limit)
 		[LIMIT_MEMORY] = "bytes",
 		[LIMIT_PIDS] = "processes",
 		[LIMIT_DISK] = "bytes",
+		[LIMIT_INODES] = "files",
 		[LIMIT_OUTPUT] = "bytes",
 		[LIMIT_FILE_SIZE] = "bytes",
 		[LIMIT_CPU] = "cpus",
@@ -209,6 +210,7 @@ static uint64_t limit_of(
 		[LIMIT_MEMORY] = limits->memory_bytes,
 		[LIMIT_PIDS] = limits->pids,
 		[LIMIT_DISK] = limits->disk_bytes,
+		[LIMIT_INODES] = limits_disk_inodes(limits),
 		[LIMIT_OUTPUT] = spec->capture ? limits->output_bytes : 0,
 		[LIMIT_FILE_SIZE] = limits->file_size_bytes,
 		[LIMIT_CPU] = limits->cpu_millis,
@@ -220,6 +222,7 @@ static uint64_t limit_of(
 static json_t *limits_to_json(const struct run_result *result, const struct spec *spec)
 {
 	const struct exec_spec *last = NULL;
+	bool started = run_result_last(result)->ended_by != ENDED_SETUP;
 	uint32_t open_files = spec->limits.open_files;
 	json_t *limits = json_object();
 
@@ -233,7 +236,7 @@ static json_t *limits_to_json(const struct run_result *result, const struct spec
 			enforced_by_name(value ? result->enforced_by[limit] : ENFORCED_NONE));
 	}
 	set_limit(limits, "open_files", known_or_null(open_files), "files",
-		enforced_by_name(open_files ? ENFORCED_RLIMIT : ENFORCED_NONE));
+		enforced_by_name(open_files && started ? ENFORCED_RLIMIT : ENFORCED_NONE));
 	return limits;
 }
 
@@ -272,8 +275,8 @@ json_t *run_result_to_json(const struct run_result *result, const struct spec *s
 	const struct exec_result *last = run_result_last(result);
 	json_t *object = json_object();
 
-	set_exec(object, result, (size_t)(last - result->execs), spec);
 	json_object_set_new(object, "status", json_integer(run_result_exit_status(result)));
+	set_exec(object, result, (size_t)(last - result->execs), spec);
 	json_object_set_new(object, "error", error_to_json(last));
 	json_object_set_new(object, "phases", phases_to_json(result, spec));
 	json_object_set_new(object, "limits", limits_to_json(result, spec));

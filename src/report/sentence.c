@@ -5,7 +5,6 @@
  * run that asks for it; it is in limits_hit.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,7 +13,7 @@
 
 #include "report/report.h"
 #include "sandbox/result.h"
-#include "util/parse.h"
+#include "util/cleanup.h"
 #include "util/utf8.h"
 
 /* Text that grows in a buffer of fixed size and is cut, if it must, between two characters. */
@@ -108,11 +107,15 @@ static void describe_hit(const struct limit_hit *hit, struct text *text)
 	case LIMIT_DISK:
 		append(text, "writable space of %s is full (%s used", value, used);
 		break;
+	case LIMIT_INODES:
+		append(text, "limit of %" PRIu64 " files and directories reached (%" PRIu64 " made",
+			hit->value, hit->used);
+		break;
 	case LIMIT_OUTPUT:
 		append(text,
-			"output over the %s that are kept of each stream, its middle left out (%s written",
-			value, used);
-		break;
+			"output of %s is more than the %s that are kept of a stream: its middle was left out",
+			used, value);
+		return;
 	case LIMIT_FILE_SIZE:
 		append(text, "file size limit of %s reached (%s written", value, used);
 		break;
@@ -123,9 +126,8 @@ static void describe_hit(const struct limit_hit *hit, struct text *text)
 	case LIMIT_TIME:
 	case LIMIT_MAX:
 		format_duration_ms(hit->value, value, sizeof value);
-		format_duration_ms(hit->used, used, sizeof used);
-		append(text, "time limit of %s reached (%s used", value, used);
-		break;
+		append(text, "time limit of %s reached", value);
+		return;
 	}
 	append(text, ", known from %s)", hit->known_from);
 }
@@ -159,22 +161,25 @@ static void append_killed(const struct exec_result *exec, enum limit_kind limit,
 	append(text, "killed: %s", message);
 }
 
-/* execve failed: the command was looked for inside, so that is where to look. */
-static void append_not_executed(
-	const struct exec_result *exec, const struct exec_spec *spec, struct text *text)
+/*
+ * The command could not be executed: the text comes from inside the sandbox, where another command may
+ * have run before, so it is shown as text and no more.
+ */
+static void append_not_executed(const struct exec_result *exec, struct text *text)
 {
-	char buffer[QUOTED_MAX];
-	const char *command = spec ? quoted(spec->argv[0], buffer) : "the command";
+	cleanup_free char *shown = NULL;
+	size_t length;
 
-	if (exec->exec_errno != ENOENT)
-		append(text, "cannot execute %s: %s", command,
+	if (!exec->error.text[0]) {
+		append(text, "cannot execute the command: %s",
 			strerrordesc_np(exec->exec_errno) ?: "unknown error");
-	else if (spec && strchr(spec->argv[0], '/'))
-		append(text,
-			"cannot execute %s: it, or the interpreter that it names, is not in the sandbox",
-			command);
-	else
-		append(text, "cannot execute %s: not found in the PATH of the sandbox", command);
+		return;
+	}
+	shown = utf8_replace_invalid(exec->error.text, strlen(exec->error.text), &length);
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)shown[i] < 0x20 || shown[i] == 0x7f)
+			shown[i] = '?';
+	append(text, "%s", shown);
 }
 
 static void append_signal(const struct exec_result *exec, struct text *text)
@@ -184,6 +189,10 @@ static void append_signal(const struct exec_result *exec, struct text *text)
 
 	if (exec->signal == SIGXFSZ && find_hit(exec, LIMIT_FILE_SIZE)) {
 		append_killed(exec, LIMIT_FILE_SIZE, 0, 0, text);
+		return;
+	}
+	if (exec->error.text[0]) {
+		append(text, "%s", exec->error.text);
 		return;
 	}
 	format_signal(exec->signal, name, sizeof name);
@@ -201,7 +210,7 @@ static void append_end(
 	switch (exec->ended_by) {
 	case ENDED_EXITED:
 		if (exec->exec_errno)
-			append_not_executed(exec, command, text);
+			append_not_executed(exec, text);
 		else if (exec->exit_code && index + 1 < spec->execs_count)
 			append(text, "%s failed with exit status %d, so the program was not run",
 				exec->phase, exec->exit_code);

@@ -129,11 +129,19 @@ static int start_failed(struct start *start, int errnum, const char *what, const
 	return error_set(&start->error, errnum, "%s%s%s", what, name ? " " : "", name ? name : "");
 }
 
+/* The caller's own limit, where it is lower, cannot be raised and stays. */
 static int set_limit(int resource, uint64_t value)
 {
-	struct rlimit limit = { .rlim_cur = value, .rlim_max = value };
+	struct rlimit limit;
 
-	return value ? setrlimit(resource, &limit) : 0;
+	if (!value)
+		return 0;
+	if (getrlimit(resource, &limit) < 0)
+		return -1;
+	if (limit.rlim_max > value)
+		limit.rlim_max = value;
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit(resource, &limit);
 }
 
 static int set_affinity(uint32_t cpus)

@@ -141,20 +141,27 @@ static bool is_line_end(uint8_t byte)
 	return byte == '\n' || byte == '\r';
 }
 
+/* The number of bytes up to the last line end and with it; 0 when there is none. */
+static size_t through_last_line_end(const uint8_t *data, size_t length)
+{
+	const uint8_t *newline = memrchr(data, '\n', length);
+	size_t through = newline ? (size_t)(newline - data) + 1 : 0;
+	const uint8_t *carriage_return = memrchr(data + through, '\r', length - through);
+
+	return carriage_return ? (size_t)(carriage_return - data) + 1 : through;
+}
+
 /*
  * Only the last finished line and the unfinished rest matter, so the data are read from their end
  * and, for ordinary text, no further than two lines back.
  */
 static void track_lines(struct capture *capture, const uint8_t *data, size_t length)
 {
-	size_t rest = length, end, start;
+	size_t rest = through_last_line_end(data, length), end = rest, start;
 
-	while (rest > 0 && !is_line_end(data[rest - 1]))
-		rest--;
-	for (end = rest; end > 0 && is_line_end(data[end - 1]);)
+	while (end > 0 && is_line_end(data[end - 1]))
 		end--;
-	for (start = end; start > 0 && !is_line_end(data[start - 1]);)
-		start--;
+	start = through_last_line_end(data, end);
 	if (rest > 0) {
 		if (start > 0)
 			capture->line_length = 0; /* the line that was being written ended before this one */
@@ -177,7 +184,8 @@ int capture_add(struct capture *capture, const void *data, size_t length)
 	capture->kept += part;
 	ring_add(capture, bytes + part, length - part);
 	capture->total += length;
-	track_lines(capture, bytes, length);
+	if (length)
+		track_lines(capture, bytes, length);
 	return 0;
 }
 

@@ -48,7 +48,7 @@ static void note_enforcers(struct sandbox *sandbox, struct run_result *result)
 	by[LIMIT_MEMORY] = sandbox->cgroup.memory ? ENFORCED_CGROUP : ENFORCED_WATCHER;
 	by[LIMIT_PIDS] = sandbox->cgroup.pids ? ENFORCED_CGROUP : ENFORCED_RLIMIT;
 	by[LIMIT_CPU] = !limits->cpu_millis ? ENFORCED_NONE : sandbox->cgroup.cpu ? ENFORCED_CGROUP : ENFORCED_AFFINITY;
-	by[LIMIT_DISK] = ENFORCED_TMPFS;
+	by[LIMIT_DISK] = by[LIMIT_INODES] = ENFORCED_TMPFS;
 	by[LIMIT_FILE_SIZE] = limits->file_size_bytes ? ENFORCED_RLIMIT : ENFORCED_NONE;
 	by[LIMIT_OUTPUT] = sandbox->spec->capture && limits->output_bytes ? ENFORCED_SUPERVISOR : ENFORCED_NONE;
 	by[LIMIT_TIME] = ENFORCED_NONE;
@@ -78,9 +78,10 @@ static int choose_cgroup(struct sandbox *sandbox, struct run_result *result, str
 	if (r < 0)
 		return -1;
 	sandbox->tier1 = r > 0 && sandbox->cgroup.memory;
-	if (r == 0)
+	if (r == 0) {
 		add_warning(result, "limits are enforced by watching and by resource limits, not by a cgroup: %s", why);
-	else
+		result->limits_warning = result->warnings_count;
+	} else
 		snprintf(result->cgroup, sizeof result->cgroup, "%s", sandbox->cgroup.path);
 	return 0;
 }

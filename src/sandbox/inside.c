@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
@@ -189,7 +190,7 @@ static int make_directory(int dir, const char *name, mode_t mode, struct error *
 static int make_scratch(const struct inside *inside, struct root *root, struct error *err)
 {
 	const struct limits *limits = &inside->spec->limits;
-	int tree = tree_tmpfs(limits->disk_bytes, limits->disk_inodes, "0755", TREE_NO_DEV_SUID, err);
+	int tree = tree_tmpfs(limits->disk_bytes, limits_disk_inodes(limits), "0755", TREE_NO_DEV_SUID, err);
 
 	if (tree < 0)
 		return error_context(err, "making the writable space");
@@ -362,12 +363,13 @@ static int build_overlay_root(const struct inside *inside, struct root *root, st
 static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mount, struct root *root, struct error *err)
 {
 	uint64_t size = mount->size_bytes && mount->size_bytes < spec->limits.disk_bytes ? mount->size_bytes : spec->limits.disk_bytes;
+	struct limits limits = { .disk_bytes = size };
 	cleanup_close int target = make_target_in_root(root->fd, mount->target, false, err);
 	int tree;
 
 	if (target < 0)
 		return -1;
-	tree = tree_tmpfs(size, 0, "1777", TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0), err);
+	tree = tree_tmpfs(size, limits_disk_inodes(&limits), "1777", TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0), err);
 	if (tree < 0)
 		return -1;
 	root->tmpfs[root->tmpfs_count++] = tree;
@@ -563,6 +565,17 @@ static int load_filter(const struct inside *inside, struct error *err)
 	return 0;
 }
 
+/*
+ * Keys of the caller's session keyring would be the command's. The filter refuses keyctl(2) and its kin;
+ * without a filter the keyring is left behind. (Not always, since a new one counts against a quota.)
+ */
+static int leave_keyring(const struct inside *inside, struct error *err)
+{
+	if (!inside->filter && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return error_set(err, errno, "leaving the caller's session keyring");
+	return 0;
+}
+
 static int drop_rights(const struct inside *inside, struct error *err)
 {
 	struct rlimit none = { 0, 0 };
@@ -570,7 +583,7 @@ static int drop_rights(const struct inside *inside, struct error *err)
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_MSGQUEUE, &none) < 0)
 		return error_set(err, errno, "setting resource limits");
 	umask(022);
-	if (drop_capabilities(err) < 0)
+	if (leave_keyring(inside, err) < 0 || drop_capabilities(err) < 0)
 		return -1;
 	/* From here the files of /proc/1 belong to the host's root. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

@@ -79,15 +79,6 @@ int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes)
 	return move_fd(&tree);
 }
 
-uint64_t tmpfs_inodes(uint64_t bytes)
-{
-	uint64_t inodes = bytes / 4096;
-
-	if (inodes < 1024)
-		return 1024;
-	return inodes > 256 << 10 ? 256 << 10 : inodes;
-}
-
 int tree_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attributes, struct error *err)
 {
 	cleanup_close int fs = sys_fsopen("tmpfs");
@@ -97,7 +88,7 @@ int tree_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attri
 	if (fs < 0)
 		return error_set(err, errno, "opening a new tmpfs");
 	snprintf(size_text, sizeof size_text, "%llu", (unsigned long long)bytes);
-	snprintf(inodes_text, sizeof inodes_text, "%llu", (unsigned long long)(inodes ? inodes : tmpfs_inodes(bytes)));
+	snprintf(inodes_text, sizeof inodes_text, "%llu", (unsigned long long)inodes);
 	if (sys_fsconfig(fs, FSCONFIG_SET_STRING, "size", size_text, 0) < 0 ||
 		sys_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", inodes_text, 0) < 0 ||
 		sys_fsconfig(fs, FSCONFIG_SET_STRING, "mode", mode, 0) < 0)

@@ -43,14 +43,9 @@ int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes);
 int tree_restrict(int tree, uint64_t attributes);
 
 /*
- * A new, detached tmpfs: at most `bytes` and, from that, a bounded number of inodes (an unbounded
- * tmpfs takes kernel memory for millions of empty files); `inodes` 0: tmpfs_inodes(bytes). `mode` is
- * the octal mode of its root.
+ * A new, detached tmpfs of at most `bytes` and `inodes`. `mode` is the octal mode of its root.
  */
 int tree_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attributes, struct error *err);
-
-/* Inodes for a tmpfs of that size: one per 4 KiB, at least 1024, at most 256 Ki. */
-uint64_t tmpfs_inodes(uint64_t bytes);
 
 /* Attaches a tree at the name `name` in the directory dirfd (no resolving: `name` is ours). */
 int tree_attach(int tree, int dirfd, const char *name);

@@ -30,6 +30,7 @@ enum limit_kind {
 	LIMIT_MEMORY,
 	LIMIT_PIDS,
 	LIMIT_DISK,
+	LIMIT_INODES,
 	LIMIT_OUTPUT,
 	LIMIT_FILE_SIZE,
 	LIMIT_CPU,
@@ -98,6 +99,7 @@ struct run_result {
 	char cgroup[256];            /* the sandbox's cgroup, or empty */
 	char warnings[RESULT_WARNINGS_MAX][ERROR_TEXT_MAX]; /* weaker than asked or usual, each a sentence */
 	size_t warnings_count;
+	size_t limits_warning; /* 1 + the index of the warning that no cgroup enforces the limits; 0: there is none */
 	uint64_t setup_us; /* from create to the first command's start */
 	uint64_t total_us; /* from create to destroyed */
 };

@@ -23,6 +23,17 @@ void spec_init(struct spec *spec)
 	};
 }
 
+uint64_t limits_disk_inodes(const struct limits *limits)
+{
+	uint64_t inodes = limits->disk_bytes / 4096;
+
+	if (limits->disk_inodes)
+		return limits->disk_inodes;
+	if (inodes < 1024)
+		return 1024;
+	return inodes > 256 << 10 ? 256 << 10 : inodes;
+}
+
 static void free_strings(char **strings)
 {
 	if (!strings)

@@ -62,13 +62,19 @@ struct file_spec {
 struct limits {
 	uint64_t memory_bytes;     /* of the whole sandbox, files on tmpfs included */
 	uint64_t disk_bytes;       /* writable space: all the tmpfs of the sandbox together */
-	uint64_t disk_inodes;      /* 0: derived from disk_bytes */
+	uint64_t disk_inodes;      /* 0: limits_disk_inodes derives it */
 	uint32_t pids;             /* processes and threads at one time */
 	uint32_t cpu_millis;       /* thousandths of a CPU */
 	uint32_t open_files;       /* RLIMIT_NOFILE */
 	uint64_t file_size_bytes;  /* RLIMIT_FSIZE */
 	uint64_t output_bytes;     /* kept of each captured stream: head and tail */
 };
+
+/*
+ * Files and directories that the writable space can hold: disk_inodes, or else one for each 4 KiB, at
+ * least 1024 and at most 256 Ki. (An unbounded tmpfs takes kernel memory for millions of empty files.)
+ */
+uint64_t limits_disk_inodes(const struct limits *limits);
 
 enum stdin_kind {
 	STDIN_INHERIT, /* the caller's descriptor 0, classed first (see stdio.h) */

@@ -202,7 +202,7 @@ static void agent_is_gone(struct run *run)
 		fail(run, &err);
 		return;
 	}
-	add_warning(run->result, "the first process of the sandbox was killed from outside of it");
+	error_set(&run->exec->error, 0, "the sandbox's first process was killed from outside: by hand, or by the host's out-of-memory killer");
 	run->exec->signal = SIGKILL;
 	end_run(run, ENDED_SIGNALED);
 }
@@ -547,8 +547,8 @@ static void finish_disk(struct run *run)
 		run->exec->usage.disk_used_bytes += used;
 		if (size && used >= size - size / 100)
 			add_hit(run->exec, LIMIT_DISK, size, used, "fstatfs");
-		else if (inodes && inodes_used >= inodes - inodes / 100)
-			add_hit(run->exec, LIMIT_DISK, inodes, inodes_used, "fstatfs, files");
+		if (inodes && inodes_used >= inodes - inodes / 100)
+			add_hit(run->exec, LIMIT_INODES, inodes, inodes_used, "fstatfs");
 	}
 }
 

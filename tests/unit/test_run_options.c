@@ -62,7 +62,7 @@ static void defaults(void **state)
 	assert_string_equal(options.spec.seccomp_name, "default");
 	assert_false(options.json);
 	assert_false(options.spec.capture);
-	assert_false(options.host_dependent);
+	assert_false(options.limits_given);
 	run_options_free(&options);
 }
 
@@ -86,7 +86,7 @@ static void every_option(void **state)
 	assert_int_equal(options.spec.network, NETWORK_HOST);
 	assert_true(options.spec.root_read_only);
 	assert_true(options.spec.require_cgroup);
-	assert_true(options.host_dependent);
+	assert_true(options.limits_given);
 	run_options_free(&options);
 
 	ACCEPTED(&options, "--json", "--output-limit", "2m", "--rootfs", "/usr/..", "--bind",
