@@ -117,7 +117,7 @@ line_of() { # the finding $1 of $output, with its remedy
 }
 
 @test "check: inside of a sandbox, whose filter refuses another" {
-  run "$nsbox" run --ro-bind "$nsbox:/opt/nsbox" -- /opt/nsbox check
+  run "$nsbox" run -u 1000 --ro-bind "$nsbox:/opt/nsbox" -- /opt/nsbox check
   [ "$status" = 125 ]
   [[ $(line_of namespaces) = failed*"a seccomp filter that nsbox runs under"*"-> "* ]]
 }
