@@ -23,3 +23,15 @@ unit_tests += tests/unit/test_features
 endif
 tests_unit_test_features_SOURCES = tests/unit/test_features.c
 tests_unit_test_features_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_parse tests/unit/test_utf8 tests/unit/test_report tests/unit/test_run_options
+endif
+tests_unit_test_parse_SOURCES = tests/unit/test_parse.c
+tests_unit_test_parse_LDADD = $(unit_ldadd)
+tests_unit_test_utf8_SOURCES = tests/unit/test_utf8.c
+tests_unit_test_utf8_LDADD = $(unit_ldadd)
+tests_unit_test_report_SOURCES = tests/unit/test_report.c
+tests_unit_test_report_LDADD = $(unit_ldadd)
+tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c
+tests_unit_test_run_options_LDADD = $(unit_ldadd)

@@ -241,8 +241,8 @@ static void assert_result_keys(const json_t *object)
 		"stdout_omitted_bytes", "stdout_omitted_at", "stderr", "stderr_base64",
 		"stderr_bytes", "stderr_omitted_bytes", "stderr_omitted_at", "limits", "limits_hit",
 		"usage", "phases", "sandbox", "warnings", "timing", NULL};
-	static const char *const limits[] = {
-		"memory", "pids", "disk", "output", "file_size", "cpu", "time", "open_files", NULL};
+	static const char *const limits[] = {"memory", "pids", "disk", "inodes", "output",
+		"file_size", "cpu", "time", "open_files", NULL};
 	static const char *const limit[] = {"value", "unit", "enforced_by", NULL};
 	static const char *const usage[] = {"wall_ms", "cpu_user_ms", "cpu_system_ms",
 		"memory_peak_bytes", "pids_peak", "disk_used_bytes", NULL};
@@ -490,6 +490,33 @@ static void sentences_of_limits(void **state)
 	spec_free(&spec);
 }
 
+static void every_limit_has_its_message(void **state)
+{
+	const struct {
+		struct limit_hit hit;
+		const char *message;
+	} cases[] = {
+		{{LIMIT_INODES, 1024, 1024, "fstatfs"},
+			"limit of 1024 files and directories reached (1024 made, known from fstatfs); "
+			"raise it with --disk"},
+		{{LIMIT_OUTPUT, 1 << 20, 5 << 20, "counted"},
+			"output of 5 MiB is more than the 1 MiB that are kept of a stream: its middle "
+			"was left out; raise it with --output-limit"},
+		{{LIMIT_CPU, 500, 2000, "cpu.stat"},
+			"CPU time held to 0.5 CPUs (2 wanted, known from cpu.stat); "
+			"raise it with --cpus"},
+		{{LIMIT_TIME, 1500, 1501, "clock"},
+			"time limit of 1.5 s reached; raise it with --timeout"},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char message[256];
+
+		limit_hit_message(&cases[i].hit, message, sizeof message);
+		assert_string_equal(message, cases[i].message);
+	}
+}
+
 static void sentences_of_signals_and_execve(void **state)
 {
 	struct run_result result;
@@ -549,6 +576,7 @@ int main(void)
 		cmocka_unit_test(result_of_a_failed_setup),
 		cmocka_unit_test(phases),
 		cmocka_unit_test(sentences_of_limits),
+		cmocka_unit_test(every_limit_has_its_message),
 		cmocka_unit_test(sentences_of_signals_and_execve),
 		cmocka_unit_test(sentences_are_cut_between_characters),
 	};
