@@ -241,11 +241,10 @@ static bool choose_named(const char *named, struct base *ret, char why[ERROR_TEX
 
 	if (!realpath(named, resolved) || (fd = open_directory(AT_FDCWD, resolved)) < 0)
 		return refuse(why, "the cgroup %s cannot be opened: %s", named, strerrordesc_np(errno));
-	if (strlen(resolved) >= PATH_SIZE - NAME_SIZE)
+	if (snprintf(ret->path, PATH_SIZE, "%s", resolved) >= PATH_SIZE - NAME_SIZE)
 		return refuse(why, "the path of the cgroup %.100s… is longer than %d bytes", named, PATH_SIZE - NAME_SIZE);
 	if (!is_cgroup2(fd))
 		return refuse(why, "%s is not a directory of a cgroup v2 hierarchy", named);
-	snprintf(ret->path, sizeof ret->path, "%s", resolved);
 	if (mount_fd >= 0 && own_cgroup(own) == 0 && join_mount(mount, own, own_path) == 0 &&
 		(own_fd = open_directory(AT_FDCWD, own_path)) >= 0 && fstat(own_fd, &own_status) == 0 &&
 		fstat(fd, &status) == 0 && own_status.st_dev == status.st_dev && own_status.st_ino == status.st_ino)
@@ -664,8 +663,8 @@ static int make_sandbox(const struct base *base, const struct spec *spec, struct
 		if (!base->create || (err->errnum != ENOENT && err->errnum != ENODEV) || i == BASE_TRIES)
 			return -1;
 	}
-	snprintf(cgroup.path, sizeof cgroup.path, "%s/%s", base->path, name);
-	if (fill(&cgroup, spec, err) < 0) {
+	/* It fits: a base's path is at most PATH_SIZE - NAME_SIZE long. */
+	if (snprintf(cgroup.path, sizeof cgroup.path, "%s/%s", base->path, name) < 0 || fill(&cgroup, spec, err) < 0) {
 		cgroup_destroy(&cgroup);
 		return -1;
 	}
