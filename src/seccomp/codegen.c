@@ -4,10 +4,10 @@
  *
  * The system call numbers are cut into spans that are treated alike; the filter is a binary search
  * for the span, and where the span is one call with conditions, their comparisons. Why not
- * libseccomp's own generator: it leaves open which of two overlapping rules wins, lets an
- * unconditional rule swallow the conditional ones, weakens merged 64-bit comparisons before 2.6.1,
- * and has a leaf per call where most neighbours share one, so its filters are several times as
- * long.
+ * libseccomp's own generator: an unconditional rule swallows the conditional ones of the same call
+ * there (TIOCSTI would pass: tried with 2.5.4), merged 64-bit comparisons can come out weaker
+ * before 2.6.1, and with a leaf for each call its filter for the default profile is twice as long
+ * (546 instructions to 253, 140 µs to 86 for the kernel to take it).
  *
  * Jumps of classic BPF go forward only and the conditional ones reach 255 instructions. So the code
  * is emitted from its end backwards: the target of a jump always exists already, and its distance

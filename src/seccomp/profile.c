@@ -205,20 +205,20 @@ static int kernel_at_least(const char *wanted, bool *ret, struct error *err)
 	return 0;
 }
 
-/*
- * What "includes" or "excludes" says of this sandbox: *ret_all, that everything named is so;
- * *ret_any, that something named is so. No capability is ever held. Nothing named: all, and not
- * any.
- */
-static int match_filter(const json_t *entry, const char *key, const struct seccomp_arch *arch,
-	bool *ret_all, bool *ret_any, struct error *err)
+/* How many things "includes" or "excludes" names, and how many of them are so here. */
+struct tally {
+	unsigned named, true_here;
+};
+
+/* No capability is ever held. */
+static int tally_filter(const json_t *entry, const char *key, const struct seccomp_arch *arch,
+	struct tally *ret, struct error *err)
 {
 	const json_t *filter = member(entry, key), *caps, *arches;
 	const char *kernel;
 	bool recent = false;
 
-	*ret_all = true;
-	*ret_any = false;
+	*ret = (struct tally){0, 0};
 	if (!filter)
 		return 0;
 	if (!json_is_object(filter))
@@ -226,38 +226,36 @@ static int match_filter(const json_t *entry, const char *key, const struct secco
 	if (check_keys(filter, filter_keys, err) < 0 ||
 		optional_array(filter, "caps", &caps, err) < 0 ||
 		optional_array(filter, "arches", &arches, err) < 0 ||
-		optional_string(filter, "minKernel", &kernel, err) < 0)
+		optional_string(filter, "minKernel", &kernel, err) < 0 ||
+		(kernel && *kernel && kernel_at_least(kernel, &recent, err) < 0))
 		return error_context(err, "\"%s\"", key);
-	if (kernel && *kernel) {
-		if (kernel_at_least(kernel, &recent, err) < 0)
-			return error_context(err, "\"%s\"", key);
-		*ret_all = recent;
-		*ret_any = recent;
-	}
-	if (json_array_size(caps) > 0)
-		*ret_all = false;
-	if (json_array_size(arches) > 0) {
-		bool ours = contains(arches, arch->name);
-
-		*ret_all = *ret_all && ours;
-		*ret_any = *ret_any || ours;
-	}
+	ret->named =
+		(kernel && *kernel) + (json_array_size(caps) > 0) + (json_array_size(arches) > 0);
+	ret->true_here = recent + contains(arches, arch->name);
 	return 0;
 }
 
 static int entry_applies(
 	const json_t *entry, const struct seccomp_arch *arch, bool *ret, struct error *err)
 {
-	bool includes_all, includes_any, excludes_all, excludes_any;
+	struct tally includes, excludes;
 
-	if (match_filter(entry, "includes", arch, &includes_all, &includes_any, err) < 0 ||
-		match_filter(entry, "excludes", arch, &excludes_all, &excludes_any, err) < 0)
+	if (tally_filter(entry, "includes", arch, &includes, err) < 0 ||
+		tally_filter(entry, "excludes", arch, &excludes, err) < 0)
 		return -1;
-	*ret = includes_all && !excludes_any;
+	*ret = includes.true_here == includes.named && excludes.true_here == 0;
 	return 0;
 }
 
 /* ---- entries of "syscalls" ---- */
+
+/* What an entry says of each of its names. */
+struct body {
+	uint32_t verdict;
+	bool any_is_enough; /* any of the conditions, not all */
+	struct condition *conditions;
+	size_t condition_count;
+};
 
 static int parse_condition(const json_t *argument, struct condition *ret, struct error *err)
 {
@@ -290,39 +288,43 @@ static int parse_condition(const json_t *argument, struct condition *ret, struct
 	return 0;
 }
 
-/* The conditions of an entry; `ret` has room for as many as "args" has. */
-static int parse_conditions(
-	const json_t *args, struct condition *ret, bool *ret_any_is_enough, struct error *err)
+/* Fills in the conditions; body->conditions is the caller's to free, also on failure. */
+static int parse_conditions(const json_t *args, struct body *body, struct error *err)
 {
 	unsigned seen = 0;
 	const json_t *argument;
 	size_t i;
 
-	*ret_any_is_enough = false;
+	body->conditions = xcalloc(json_array_size(args) + 1, sizeof *body->conditions);
+	body->condition_count = json_array_size(args);
 	json_array_foreach((json_t *)args, i, argument)
 	{
-		if (parse_condition(argument, &ret[i], err) < 0)
+		struct condition *condition = &body->conditions[i];
+
+		if (parse_condition(argument, condition, err) < 0)
 			return error_context(err, "args[%zu]", i);
-		if (seen & 1U << ret[i].index)
-			*ret_any_is_enough = true;
-		seen |= 1U << ret[i].index;
+		if (seen & 1U << condition->index)
+			body->any_is_enough = true;
+		seen |= 1U << condition->index;
 	}
 	return 0;
 }
 
-static void add_rules(struct ruleset *set, struct rule rule, const struct condition *conditions,
-	size_t count, bool any_is_enough)
+static void add_rules(struct ruleset *set, unsigned number, const struct body *body)
 {
-	if (!any_is_enough) {
+	struct rule rule = {.number = number, .verdict = body->verdict};
+
+	if (!body->any_is_enough) {
 		/* No argument is spoken of twice, so there are at most six. */
-		rule.condition_count = count;
-		memcpy(rule.conditions, conditions, count * sizeof *conditions);
+		rule.condition_count = body->condition_count;
+		for (size_t i = 0; i < body->condition_count; i++)
+			rule.conditions[i] = body->conditions[i];
 		ruleset_add(set, &rule);
 		return;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < body->condition_count; i++) {
 		rule.condition_count = 1;
-		rule.conditions[0] = conditions[i];
+		rule.conditions[0] = body->conditions[i];
 		ruleset_add(set, &rule);
 	}
 }
@@ -334,14 +336,19 @@ static bool lets_pass(uint32_t verdict)
 	return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
 }
 
-/* *ret is the number, or negative where there is nothing to do for that name. */
-static int resolve_name(const struct ruleset *set, const json_t *name, uint32_t verdict, int *ret,
-	struct error *err)
+/* Adds the entry's rules for one of its names, unless this architecture has no such call. */
+static int add_name(
+	struct ruleset *set, const json_t *name, const struct body *body, struct error *err)
 {
+	int number;
+
 	if (!json_is_string(name))
 		return error_set(err, 0, "the name of a system call is not a string");
-	*ret = syscall_number(set->arch, json_string_value(name));
-	if (*ret == SYSCALL_UNKNOWN && lets_pass(set->default_verdict) && !lets_pass(verdict))
+	number = syscall_number(set->arch, json_string_value(name));
+	if (number >= 0)
+		add_rules(set, (unsigned)number, body);
+	else if (number == SYSCALL_UNKNOWN && lets_pass(set->default_verdict) &&
+		 !lets_pass(body->verdict))
 		return error_set(err, 0,
 			"unknown system call \"%s\": a profile that allows by default cannot "
 			"refuse it",
@@ -349,59 +356,43 @@ static int resolve_name(const struct ruleset *set, const json_t *name, uint32_t 
 	return 0;
 }
 
-static int parse_names(const json_t *entry, struct ruleset *set, uint32_t verdict,
-	const struct condition *conditions, size_t count, bool any_is_enough, struct error *err)
+/* "names", and the older "name". */
+static int add_names(
+	struct ruleset *set, const json_t *entry, const struct body *body, struct error *err)
 {
 	const json_t *names, *name = member(entry, "name");
-	int number;
 	size_t i;
 
 	if (optional_array(entry, "names", &names, err) < 0)
 		return -1;
 	if (!names && !name)
 		return error_set(err, 0, "\"names\" is missing");
-	if (name) {
-		if (resolve_name(set, name, verdict, &number, err) < 0)
-			return -1;
-		if (number >= 0)
-			add_rules(set,
-				(struct rule){.number = (unsigned)number, .verdict = verdict},
-				conditions, count, any_is_enough);
-	}
-	json_array_foreach((json_t *)names, i, name)
-	{
-		if (resolve_name(set, name, verdict, &number, err) < 0)
-			return -1;
-		if (number >= 0)
-			add_rules(set,
-				(struct rule){.number = (unsigned)number, .verdict = verdict},
-				conditions, count, any_is_enough);
-	}
+	if (name && add_name(set, name, body, err) < 0)
+		return -1;
+	json_array_foreach(
+		(json_t *)names, i, name) if (add_name(set, name, body, err) < 0) return -1;
 	return 0;
 }
 
 static int parse_entry(const json_t *entry, struct ruleset *set, struct error *err)
 {
-	cleanup_free struct condition *conditions = NULL;
+	struct body body = {0};
 	const json_t *args;
-	uint32_t verdict;
-	bool applies, any_is_enough;
-	size_t count;
+	bool applies;
+	int result;
 
 	if (!json_is_object(entry))
 		return error_set(err, 0, "not an object");
 	if (check_keys(entry, entry_keys, err) < 0 ||
-		parse_verdict(entry, "action", "errnoRet", "errno", &verdict, err) < 0 ||
-		optional_array(entry, "args", &args, err) < 0)
-		return -1;
-	count = json_array_size(args);
-	conditions = xcalloc(count + 1, sizeof *conditions);
-	if (parse_conditions(args, conditions, &any_is_enough, err) < 0 ||
+		parse_verdict(entry, "action", "errnoRet", "errno", &body.verdict, err) < 0 ||
+		optional_array(entry, "args", &args, err) < 0 ||
 		entry_applies(entry, set->arch, &applies, err) < 0)
 		return -1;
-	if (!applies)
-		return 0;
-	return parse_names(entry, set, verdict, conditions, count, any_is_enough, err);
+	result = parse_conditions(args, &body, err);
+	if (result == 0 && applies)
+		result = add_names(set, entry, &body, err);
+	free(body.conditions);
+	return result;
 }
 
 static int parse_profile(const json_t *root, struct ruleset *set, struct error *err)

@@ -125,11 +125,11 @@ static void another_abi_stays_out_when_all_is_allowed(void **state)
 
 	assert_int_equal(
 		bpf_run(program.instructions, program.length, &foreign), SECCOMP_RET_KILL_PROCESS);
-	if (seccomp_arch_host->foreign_bit) {
-		assert_int_equal(run(program, 0x40000000 | SYS_read, 0, 0), REFUSE(ENOSYS));
-		assert_int_equal(run(program, -1, 0, 0), REFUSE(ENOSYS));
-		assert_int_equal(run(program, 0x3fffffff, 0, 0), ALLOW);
-	}
+#ifdef __x86_64__
+	assert_int_equal(run(program, 0x40000000 | SYS_read, 0, 0), REFUSE(ENOSYS));
+	assert_int_equal(run(program, -1, 0, 0), REFUSE(ENOSYS));
+	assert_int_equal(run(program, 0x3fffffff, 0, 0), ALLOW);
+#endif
 	free(program.instructions);
 }
 
