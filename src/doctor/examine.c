@@ -299,8 +299,8 @@ static void examine_languages(struct examination *examination, const char *rootf
 	language_list(examine_language, &data);
 	if (examination->count == before)
 		set_remedy(add_text(examination, VERDICT_WARNING, "languages", "there are no languages in %s: nsbox is not installed where it was built for",
-				   LANGUAGES_DIR),
-			"in the source tree: make install");
+				   getenv("NSBOX_LANGUAGES_DIR") ?: LANGUAGES_DIR),
+			"in the source tree: make install; or name their folder in the variable NSBOX_LANGUAGES_DIR");
 }
 
 /* --- a whole run --- */
