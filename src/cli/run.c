@@ -2,13 +2,13 @@
 /*
  * nsbox run: options → spec → result → exit status.
  *
- * Output. Without --json, standard output is the command's alone. nsbox itself writes to standard error, each line
- * beginning with «nsbox: »: why nothing could be run; or which limit was met; or which signal ended the command
- * (but for SIGINT and SIGPIPE, which a shell passes over too: they are somebody's wish).
- * Warnings that something is weaker than it could be are written too; but that limits are not enforced by a
- * cgroup is said only when one of those limits was asked for (--memory, --cpus, --pids-limit, --cgroup):
- * every run on a host without cgroup v2 would say the same else. With --json exactly one object is
- * printed, in which all of this is, also when options were wrong.
+ * Output. Without --json, standard output is the command's alone. nsbox itself writes to standard
+ * error, each line beginning with «nsbox: »: why nothing could be run; or which limit was met; or which
+ * signal ended the command (but for SIGINT and SIGPIPE, which a shell passes over too: they are
+ * somebody's wish). Warnings that something is weaker than it could be are written too; but that limits
+ * are not enforced by a cgroup is said only when one of those limits was asked for (--memory, --cpus,
+ * --pids-limit, --cgroup): every run on a host without cgroup v2 would say the same else. With --json
+ * exactly one object is printed, in which all of this is, also when options were wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -24,20 +24,20 @@ struct run_options {
 	bool timeout_given;
 	uint64_t timeout_ms;
 	bool output_limit_given;
-	bool limits_given;     /* a limit was given that is weaker where there is no cgroup */
-	const char *language;  /* of argv, as are the next two */
-	const char *code;      /* -c */
-	char **operands;       /* what follows the options, NULL-terminated */
-	char *workdir;         /* owned */
+	bool limits_given;	   /* a limit was given that is weaker where there is no cgroup */
+	const char *language;	   /* of argv, as are the next two */
+	const char *code;	   /* -c */
+	char **operands;	   /* what follows the options, NULL-terminated */
+	char *workdir;		   /* owned */
 	struct exec_spec file_env; /* only its env: of --env-file */
-	struct exec_spec env;      /* only its env: of --env, which goes on top */
+	struct exec_spec env;	   /* only its env: of --env, which goes on top */
 };
 
 /*
  * Parses argv (argv[0] is «run»). *ret is always initialized, also on failure, and is freed with
- * run_options_free; on failure ret->json says whether --json had been seen. Options that contradict each other are refused.
- * Reads the file of --env-file, looks up the caller's variables for --env NAME, and makes paths of the
- * host absolute; nothing else is read.
+ * run_options_free; on failure ret->json says whether --json had been seen. Options that contradict
+ * each other are refused. Reads the file of --env-file, looks up the caller's variables for --env NAME,
+ * and makes paths of the host absolute; nothing else is read.
  */
 int run_options_parse(int argc, char **argv, struct run_options *ret, struct error *err);
 

@@ -24,7 +24,10 @@ struct spec;
 #define REPORT_JSON_DUMP_FLAGS JSON_REAL_PRECISION(12)
 #define REPORT_JSON_LOAD_FLAGS JSON_ALLOW_NUL
 
-/* The spec as a JSON object (new reference). Bytes that are not UTF-8 go as {"base64": "…"}. The compiled filter is left out. */
+/*
+ * The spec as a JSON object (new reference). Bytes that are not UTF-8 go as {"base64": "…"}. The
+ * compiled filter is left out.
+ */
 json_t *spec_to_json(const struct spec *spec);
 
 /*

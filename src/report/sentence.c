@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Results as sentences: see report.h. Each says what ended the run, the limit, what was used, how that
- * is known, and which option raises it. Throttling by --cpus is left out of a run's sentence: it happens in every
- * run that asks for it; it is in limits_hit.
+ * is known, and which option raises it. Throttling by --cpus is left out of a run's sentence: it happens
+ * in every run that asks for it; it is in limits_hit.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
