@@ -333,7 +333,7 @@ static void examine_run(struct examination *examination, struct spec *spec)
 		add_text(examination, VERDICT_FAILED, "run", "the command true in a sandbox ended otherwise than with success (%s, status %d)",
 			ended_by_name(last->ended_by), last->exit_code);
 	else
-		add_text(examination, VERDICT_OK, "run", "a sandbox on %s was made in %.1f ms and left nothing behind",
+		add_text(examination, VERDICT_OK, "run", "a sandbox on %s was made and its command started within %.1f ms",
 			spec->root == ROOT_HOST ? "the host root" : spec->root_path, (double)result.setup_us / 1000);
 	run_result_free(&result);
 }
