@@ -110,7 +110,7 @@ static void forget(uintptr_t frame)
 
 static void say(const struct agent_message *message)
 {
-	size_t length = message->type == AGENT_EXEC_FAILED ? sizeof *message : offsetof(struct agent_message, error);
+	size_t length = message->type == AGENT_ENDED ? offsetof(struct agent_message, error) : sizeof *message;
 
 	wire_send(agent.socket, message, length, NULL, 0, 0);
 }
@@ -121,6 +121,7 @@ struct start {
 	const struct agent_exec *exec;
 	struct error error;
 	int errnum; /* 0: executed */
+	bool executing; /* what failed was execve */
 };
 
 static int start_failed(struct start *start, int errnum, const char *what, const char *name)
@@ -220,6 +221,7 @@ static int execute(struct start *start)
 	const char *name = exec->argv[0];
 	int errnum;
 
+	start->executing = true;
 	if (strchr(name, '/')) {
 		execve(name, exec->argv, exec->env);
 		errnum = errno == ENOENT && access(name, F_OK) == 0 ? ENOEXEC : errno;
@@ -261,7 +263,7 @@ static void start_command(const struct agent_exec *exec)
 {
 	static char stack[64 << 10] __attribute__((aligned(16)));
 	struct start start = { .exec = exec };
-	struct agent_message message = { .type = AGENT_EXEC_FAILED };
+	struct agent_message message = { 0 };
 	pid_t pid;
 
 	getrusage(RUSAGE_CHILDREN, &agent.before);
@@ -273,6 +275,7 @@ static void start_command(const struct agent_exec *exec)
 	if (exec->cgroup_procs >= 0)
 		close(exec->cgroup_procs);
 	if (start.errnum) {
+		message.type = start.executing ? AGENT_EXEC_FAILED : AGENT_FAILED;
 		message.value = start.errnum;
 		message.error = start.error;
 		say(&message);

@@ -291,7 +291,7 @@ static bool take_message(struct run *run, struct agent_message *message, size_t 
 
 	if (run->state == SETTING_UP && message->type == AGENT_CREATED && brief)
 		return take_created(run, message, fds, fds_count);
-	if (run->state == SETTING_UP && message->type == AGENT_FAILED && whole)
+	if (message->type == AGENT_FAILED && whole)
 		return take_failed(run, message);
 	if (run->state == RUNNING && message->type == AGENT_EXEC_FAILED && whole)
 		return take_exec_failed(run, message);

@@ -20,7 +20,7 @@ enum { WIRE_FDS_MAX = 20 };
 
 enum agent_message_type {
 	AGENT_CREATED = 1, /* with descriptors: /proc, one for each tmpfs, then the terminal's master where there is one */
-	AGENT_FAILED,      /* setup failed: error */
+	AGENT_FAILED,      /* something before the execution of a command failed: error */
 	AGENT_EXEC_FAILED, /* the command could not be executed: value is errno, error says what was tried */
 	AGENT_ENDED,       /* the command ended: value is its wait status */
 };

@@ -32,22 +32,19 @@
 static char base[256], why_not[ERROR_TEXT_MAX];
 static bool usable;
 
+/* A spec for the usable cgroup; the test is skipped where there is none. */
 static struct spec make_spec(void)
 {
 	struct spec spec;
 
+	if (!usable) {
+		print_message("no usable cgroup: %s\n", why_not);
+		skip();
+	}
 	spec_init(&spec);
 	if (getenv("NSBOX_CGROUP"))
 		spec.cgroup = strdup(getenv("NSBOX_CGROUP"));
 	return spec;
-}
-
-static void need_cgroup(void)
-{
-	if (usable)
-		return;
-	print_message("no usable cgroup: %s\n", why_not);
-	skip();
 }
 
 static struct cgroup make(const struct spec *spec)
@@ -275,7 +272,6 @@ static void the_limits_are_set_and_everything_is_removed(void **state)
 	char path[256];
 	int fd;
 
-	need_cgroup();
 	spec.limits.memory_bytes = 64 << 20;
 	spec.limits.pids = 20;
 	spec.limits.cpu_millis = 500;
@@ -303,7 +299,6 @@ static void small_cpu_limits_are_accepted(void **state)
 	struct spec spec = make_spec();
 	struct cgroup cgroup;
 
-	need_cgroup();
 	spec.limits.cpu_millis = 1;
 	cgroup = make(&spec);
 	assert_true(file_is(cgroup.fd, "cpu.max", "1000 1000000"));
@@ -340,13 +335,11 @@ static void expect_oom(void (*command)(void))
 
 static void the_oom_killer_takes_the_run_and_not_the_agent(void **state)
 {
-	need_cgroup();
 	expect_oom(take_200_mib);
 }
 
 static void the_oom_killer_takes_all_of_the_run(void **state)
 {
-	need_cgroup();
 	expect_oom(eight_take_20_mib);
 }
 
@@ -358,7 +351,6 @@ static void a_run_within_its_limits_hits_none(void **state)
 	bool oom;
 	int fd;
 
-	need_cgroup();
 	spec.limits.memory_bytes = 64 << 20;
 	spec.limits.pids = 5;
 	cgroup = make(&spec);
@@ -383,7 +375,6 @@ static void forks_are_refused_at_the_limit_of_pids(void **state)
 	bool oom;
 	int fd;
 
-	need_cgroup();
 	spec.limits.pids = 10;
 	cgroup = make(&spec);
 	fd = make_run(&cgroup, 1);
@@ -416,7 +407,6 @@ static void cpu_time_is_limited(void **state)
 	bool oom;
 	int fd;
 
-	need_cgroup();
 	spec.limits.cpu_millis = 250;
 	cgroup = make(&spec);
 	fd = make_run(&cgroup, 1);
@@ -480,7 +470,6 @@ static void kill_run_kills_one_run_only(void **state)
 	pid_t agent, first, second;
 	int first_fd, second_fd;
 
-	need_cgroup();
 	cgroup = make(&spec);
 	first_fd = make_run(&cgroup, 1);
 	second_fd = make_run(&cgroup, 2);
@@ -511,7 +500,6 @@ static void what_a_dead_supervisor_left_is_swept(void **state)
 	pid_t supervisor, orphan;
 	int report[2];
 
-	need_cgroup();
 	assert_int_equal(pipe2(report, O_CLOEXEC), 0);
 	supervisor = fork();
 	if (supervisor == 0) {
@@ -555,13 +543,12 @@ static void what_a_dead_supervisor_left_is_swept(void **state)
 static void many_at_once_do_not_disturb_each_other(void **state)
 {
 	enum { PROCESSES = 8, ROUNDS = 25 };
+	struct spec spec = make_spec();
 	int failed = 0;
 
-	need_cgroup();
 	for (int i = 0; i < PROCESSES; i++)
 		if (fork() == 0) {
 			for (int round = 0; round < ROUNDS; round++) {
-				struct spec spec = make_spec();
 				struct cgroup cgroup = CGROUP_NONE;
 				char why[ERROR_TEXT_MAX] = "";
 				struct error err = { 0 };
@@ -576,7 +563,6 @@ static void many_at_once_do_not_disturb_each_other(void **state)
 				if (!file_is(cgroup.fd, "run-1/memory.oom.group", "1"))
 					_exit(1);
 				cgroup_destroy(&cgroup);
-				spec_free(&spec);
 			}
 			_exit(0);
 		}
@@ -586,6 +572,7 @@ static void many_at_once_do_not_disturb_each_other(void **state)
 	}
 	assert_int_equal(failed, 0);
 	assert_int_equal(count_sandboxes(), 0);
+	spec_free(&spec);
 }
 
 static int probe(void **state)
