@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "sandbox/diagnose.h"
+#include "sandbox/features.h"
 #include "sandbox/inside.h"
 #include "sandbox/mounts.h"
 #include "sandbox/result.h"
@@ -276,14 +277,28 @@ static void undo_try(struct sandbox *sandbox)
 	idmap_release(&sandbox->idmap);
 }
 
+/* Since 5.19 an overlay may have idmapped layers. */
+static bool kernel_has_idmapped_layers(void)
+{
+	int major, minor;
+
+	kernel_version(&major, &minor);
+	return major > 5 || (major == 5 && minor >= 19);
+}
+
 static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, const struct stdio *stdio, struct run_result *result, struct error *err)
 {
-	int r = try_create(sandbox, inside, stdio, false, result, err);
+	const char *why = "is on a file system that cannot be idmapped";
+	int r = 1;
 
+	if (sandbox->spec->root == ROOT_DIRECTORY && geteuid() == 0 && !kernel_has_idmapped_layers())
+		why = "cannot be idmapped below an overlay before Linux 5.19";
+	else
+		r = try_create(sandbox, inside, stdio, false, result, err);
 	if (r == 1) {
 		undo_try(sandbox);
-		add_warning(result, "%s is on a file system that cannot be idmapped: inside, its files belong to nobody and cannot be changed, and there is a single id",
-			sandbox->spec->root_path);
+		add_warning(result, "%s %s: inside, its files belong to nobody and cannot be changed, and there is a single id",
+			sandbox->spec->root_path, why);
 		r = try_create(sandbox, inside, stdio, true, result, err);
 	}
 	return r == 0 ? 0 : -1;

@@ -22,6 +22,8 @@
 #include "util/error.h"
 #include "util/file.h"
 
+enum { CONTAINER_IDS_MIN = 2000 }; /* a map with fewer ids has none to spare */
+
 static const char slots_dir[] = "/run/nsbox";
 static const char slots_path[] = "/run/nsbox/ids";
 
@@ -99,7 +101,7 @@ static int choose_for_root(const struct spec *spec, bool single, struct idmap *i
 	idmap->range = !single;
 	if (!ids_are_mapped(idmap->first, IDMAP_SLOT_SIZE, &last)) {
 		/* A container's own map: the greatest ids are the least likely to be somebody's. */
-		if (last < 2000)
+		if (last < CONTAINER_IDS_MIN)
 			return error_set(err, 0, "only ids up to %u exist in this user namespace: none is free for a sandbox", last);
 		idmap->range = false;
 		idmap->first = last - 1 - (uint32_t)slot % (last < 8192 ? 500 : 4096);
@@ -112,10 +114,23 @@ static int choose_for_root(const struct spec *spec, bool single, struct idmap *i
 	return 0;
 }
 
+/*
+ * Root of a user namespace with one id, or next to none (unshare -r, a sandbox): there is no other id to
+ * be, and this uid 0 is an ordinary user outside.
+ */
+static bool is_root_of_nothing(void)
+{
+	char text[256];
+	unsigned long inside, outside, length;
+
+	return read_small_file(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) > 0 &&
+	       sscanf(text, "%lu %lu %lu", &inside, &outside, &length) == 3 && !strchr(text, '\n') && outside != 0 && length < CONTAINER_IDS_MIN;
+}
+
 int idmap_choose(const struct spec *spec, bool single, struct idmap *ret, char *ret_note, size_t note_size, struct error *err)
 {
 	*ret = (struct idmap){ .uid = spec->uid, .gid = spec->gid, .slot_fd = -1 };
-	if (geteuid() == 0)
+	if (geteuid() == 0 && !is_root_of_nothing())
 		return choose_for_root(spec, single, ret, ret_note, note_size, err);
 	ret->host_uid = geteuid();
 	ret->host_gid = getegid();
