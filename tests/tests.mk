@@ -35,3 +35,23 @@ tests_unit_test_report_SOURCES = tests/unit/test_report.c
 tests_unit_test_report_LDADD = $(unit_ldadd)
 tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c
 tests_unit_test_run_options_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_language tests/unit/test_jsonrpc tests/unit/test_reader
+endif
+tests_unit_test_language_SOURCES = tests/unit/test_language.c
+tests_unit_test_language_LDADD = $(unit_ldadd)
+tests_unit_test_jsonrpc_SOURCES = tests/unit/test_jsonrpc.c
+tests_unit_test_jsonrpc_LDADD = $(unit_ldadd)
+tests_unit_test_reader_SOURCES = tests/unit/test_reader.c
+tests_unit_test_reader_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_capture tests/unit/test_watcher tests/unit/test_cgroup
+endif
+tests_unit_test_capture_SOURCES = tests/unit/test_capture.c
+tests_unit_test_capture_LDADD = $(unit_ldadd)
+tests_unit_test_watcher_SOURCES = tests/unit/test_watcher.c
+tests_unit_test_watcher_LDADD = $(unit_ldadd) -lpthread
+tests_unit_test_cgroup_SOURCES = tests/unit/test_cgroup.c
+tests_unit_test_cgroup_LDADD = $(unit_ldadd)
