@@ -10,7 +10,7 @@ struct mcp_options;
  * Bytes that are kept of each stream: so the text of a result stays below 50 000 characters, and the whole
  * message far below what clients accept, whatever was written.
  */
-enum { EXECUTE_CODE_KEPT_BYTES = 20000 };
+enum { EXECUTE_CODE_KEPT_BYTES = 20 << 10 };
 
 /* See struct tool. */
 json_t *execute_code_finish(const struct mcp_options *options, const json_t *run);

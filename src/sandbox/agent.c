@@ -40,7 +40,7 @@ static struct agent {
 /* Of the process that became the agent; set once at its start. */
 static struct {
 	char *arguments, *arguments_end; /* argument and environment strings */
-	char *heap;                      /* the first allocation of ours: the later ones lie above it */
+	char *heap; /* the first allocation of ours: the later ones lie above it */
 } memory;
 
 void agent_remember_process_memory(int argc, char **argv, char **envp)
@@ -110,7 +110,8 @@ static void forget(uintptr_t frame)
 
 static void say(const struct agent_message *message)
 {
-	size_t length = message->type == AGENT_ENDED ? offsetof(struct agent_message, error) : sizeof *message;
+	size_t length = message->type == AGENT_ENDED ? offsetof(struct agent_message, error)
+						     : sizeof *message;
 
 	wire_send(agent.socket, message, length, NULL, 0, 0);
 }
@@ -120,7 +121,7 @@ static void say(const struct agent_message *message)
 struct start {
 	const struct agent_exec *exec;
 	struct error error;
-	int errnum; /* 0: executed */
+	int errnum;	/* 0: executed */
 	bool executing; /* what failed was execve */
 };
 
@@ -166,8 +167,10 @@ static int apply_limits(struct start *start)
 {
 	const struct agent_limits *limits = &agent.limits;
 
-	if (set_limit(RLIMIT_NPROC, limits->processes) < 0 || set_limit(RLIMIT_NOFILE, limits->open_files) < 0 ||
-		set_limit(RLIMIT_FSIZE, limits->file_size_bytes) < 0 || set_affinity(limits->cpus) < 0)
+	if (set_limit(RLIMIT_NPROC, limits->processes) < 0 ||
+		set_limit(RLIMIT_NOFILE, limits->open_files) < 0 ||
+		set_limit(RLIMIT_FSIZE, limits->file_size_bytes) < 0 ||
+		set_affinity(limits->cpus) < 0)
 		return start_failed(start, errno, "setting resource limits", NULL);
 	return 0;
 }
@@ -198,10 +201,12 @@ static int execute_in_path(const struct agent_exec *exec, char *candidate, size_
 	const char *name = exec->argv[0];
 	int seen = ENOENT;
 
-	for (const char *dir = path_of(exec->env); dir; dir = strchr(dir, ':') ? strchr(dir, ':') + 1 : NULL) {
+	for (const char *dir = path_of(exec->env); dir;
+		dir = strchr(dir, ':') ? strchr(dir, ':') + 1 : NULL) {
 		int length = (int)strcspn(dir, ":");
 
-		if (snprintf(candidate, size, "%.*s%s%s", length, dir, length ? "/" : "", name) >= (int)size)
+		if (snprintf(candidate, size, "%.*s%s%s", length, dir, length ? "/" : "", name) >=
+			(int)size)
 			continue;
 		execve(candidate, exec->argv, exec->env);
 		if (errno == ENOENT && access(candidate, F_OK) == 0)
@@ -229,9 +234,12 @@ static int execute(struct start *start)
 		errnum = execute_in_path(exec, candidate, sizeof candidate);
 	}
 	if (errnum == ENOENT) {
-		error_set(&start->error, 0, "%s: no such program inside%s", name, strchr(name, '/') ? "" : " in PATH");
+		error_set(&start->error, 0, "%s: no such program inside%s", name,
+			strchr(name, '/') ? "" : " in PATH");
 	} else if (errnum == ENOEXEC) {
-		error_set(&start->error, 0, "%s: cannot be executed: its interpreter or loader is missing inside, or it is not a program for this machine", name);
+		error_set(&start->error, 0,
+			"%s: cannot be executed: its interpreter or loader is missing inside, or it is not a program for this machine",
+			name);
 	} else {
 		error_set(&start->error, errnum, "executing %s", name);
 	}
@@ -262,8 +270,8 @@ static int command_start(void *data)
 static void start_command(const struct agent_exec *exec)
 {
 	static char stack[64 << 10] __attribute__((aligned(16)));
-	struct start start = { .exec = exec };
-	struct agent_message message = { 0 };
+	struct start start = {.exec = exec};
+	struct agent_message message = {0};
 	pid_t pid;
 
 	getrusage(RUSAGE_CHILDREN, &agent.before);
@@ -289,7 +297,7 @@ static void start_command(const struct agent_exec *exec)
 
 struct packed {
 	uint64_t argc, envc, cwd; /* cwd: offset of its string or 0 */
-	uint64_t strings[];       /* offsets: argc and a 0, envc and a 0 */
+	uint64_t strings[];	  /* offsets: argc and a 0, envc and a 0 */
 };
 
 static size_t count(char *const *strings, size_t *bytes)
@@ -330,7 +338,8 @@ int agent_pack_exec(char *const *argv, char *const *env, const char *cwd)
 		packed->cwd = (uint64_t)(next - (char *)packed);
 		strcpy(next, cwd);
 	}
-	if (write_whole(fd, packed, table + bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+	if (write_whole(fd, packed, table + bytes) < 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
 		return -1;
 	return move_fd(&fd);
 }
@@ -350,14 +359,16 @@ static void unpack(struct packed *packed, struct agent_exec *exec)
 
 static void serve_exec(const struct agent_request *request, const int *fds, size_t fds_count)
 {
-	struct agent_exec exec = { .cgroup_procs = -1, .more = request->more };
+	struct agent_exec exec = {.cgroup_procs = -1, .more = request->more};
 	off_t length;
 	void *body;
 
 	if (fds_count != 4 + (request->has_cgroup ? 1U : 0U))
 		_exit(1);
 	length = lseek(fds[0], 0, SEEK_END);
-	body = length > 0 ? mmap(NULL, (size_t)length, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0) : MAP_FAILED;
+	body = length > 0
+		       ? mmap(NULL, (size_t)length, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0)
+		       : MAP_FAILED;
 	if (body == MAP_FAILED)
 		_exit(1);
 	close(fds[0]);
@@ -400,7 +411,7 @@ static void end_stragglers(void)
 
 static void command_ended(int status)
 {
-	struct agent_message message = { .type = AGENT_ENDED, .value = status };
+	struct agent_message message = {.type = AGENT_ENDED, .value = status};
 	struct rusage now;
 
 	agent.command = 0;
@@ -454,7 +465,8 @@ static void close_stdio(void)
 	close(null);
 }
 
-__attribute__((noinline)) void agent_main(int socket, const struct agent_limits *limits, bool terminal, const struct agent_exec *first)
+__attribute__((noinline)) void agent_main(int socket, const struct agent_limits *limits,
+	bool terminal, const struct agent_exec *first)
 {
 	agent.socket = socket;
 	agent.limits = *limits;
@@ -465,7 +477,8 @@ __attribute__((noinline)) void agent_main(int socket, const struct agent_limits 
 		start_command(first);
 	forget((uintptr_t)__builtin_frame_address(0));
 	for (;;) {
-		struct pollfd fds[2] = { { .fd = agent.socket, .events = POLLIN }, { .fd = agent.sigchld, .events = POLLIN } };
+		struct pollfd fds[2] = {{.fd = agent.socket, .events = POLLIN},
+			{.fd = agent.sigchld, .events = POLLIN}};
 
 		if (ppoll(fds, 2, NULL, NULL) < 0 && errno != EINTR)
 			_exit(1);

@@ -32,9 +32,9 @@ struct agent_exec {
 	char *const *argv;
 	char *const *env;
 	const char *cwd;
-	int fds[3];       /* become 0, 1 and 2; closed in the agent after the start */
+	int fds[3];	  /* become 0, 1 and 2; closed in the agent after the start */
 	int cgroup_procs; /* or -1 */
-	bool more;        /* see REQUEST_EXEC */
+	bool more;	  /* see REQUEST_EXEC */
 };
 
 /*
@@ -42,7 +42,8 @@ struct agent_exec {
  * sandbox, after all of its walls are up. `terminal`: the commands' descriptors are a terminal, which
  * becomes their controlling terminal.
  */
-_Noreturn void agent_main(int socket, const struct agent_limits *limits, bool terminal, const struct agent_exec *first);
+_Noreturn void agent_main(int socket, const struct agent_limits *limits, bool terminal,
+	const struct agent_exec *first);
 
 /* See sandbox_early_init: where the argument area and the heap of this process are. */
 void agent_remember_process_memory(int argc, char **argv, char **envp);

@@ -48,10 +48,13 @@ static void note_enforcers(struct sandbox *sandbox, struct run_result *result)
 
 	by[LIMIT_MEMORY] = sandbox->cgroup.memory ? ENFORCED_CGROUP : ENFORCED_WATCHER;
 	by[LIMIT_PIDS] = sandbox->cgroup.pids ? ENFORCED_CGROUP : ENFORCED_RLIMIT;
-	by[LIMIT_CPU] = !limits->cpu_millis ? ENFORCED_NONE : sandbox->cgroup.cpu ? ENFORCED_CGROUP : ENFORCED_AFFINITY;
+	by[LIMIT_CPU] = !limits->cpu_millis   ? ENFORCED_NONE
+			: sandbox->cgroup.cpu ? ENFORCED_CGROUP
+					      : ENFORCED_AFFINITY;
 	by[LIMIT_DISK] = by[LIMIT_INODES] = ENFORCED_TMPFS;
 	by[LIMIT_FILE_SIZE] = limits->file_size_bytes ? ENFORCED_RLIMIT : ENFORCED_NONE;
-	by[LIMIT_OUTPUT] = sandbox->spec->capture && limits->output_bytes ? ENFORCED_SUPERVISOR : ENFORCED_NONE;
+	by[LIMIT_OUTPUT] = sandbox->spec->capture && limits->output_bytes ? ENFORCED_SUPERVISOR
+									  : ENFORCED_NONE;
 	by[LIMIT_TIME] = ENFORCED_NONE;
 	for (size_t i = 0; i < sandbox->spec->execs_count; i++)
 		if (sandbox->spec->execs[i].timeout_ms)
@@ -80,7 +83,9 @@ static int choose_cgroup(struct sandbox *sandbox, struct run_result *result, str
 		return -1;
 	sandbox->tier1 = r > 0 && sandbox->cgroup.memory;
 	if (r == 0) {
-		add_warning(result, "limits are enforced by watching and by resource limits, not by a cgroup: %s", why);
+		add_warning(result,
+			"limits are enforced by watching and by resource limits, not by a cgroup: %s",
+			why);
 		result->limits_warning = result->warnings_count;
 	} else
 		snprintf(result->cgroup, sizeof result->cgroup, "%s", sandbox->cgroup.path);
@@ -105,7 +110,8 @@ static int open_bind_trees(const struct spec *spec, int *trees, struct error *er
 
 		if (mount->kind != MOUNT_BIND)
 			continue;
-		trees[i] = tree_clone(AT_FDCWD, mount->source, true, TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+		trees[i] = tree_clone(AT_FDCWD, mount->source, true,
+			TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
 		if (trees[i] < 0)
 			return error_set(err, errno, "binding %s", mount->source);
 	}
@@ -114,12 +120,14 @@ static int open_bind_trees(const struct spec *spec, int *trees, struct error *er
 
 static int idmap_tree(int tree, int user_namespace, uint64_t attributes)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | attributes, .userns_fd = (uint64_t)user_namespace };
+	struct mount_attr attr = {
+		.attr_set = MOUNT_ATTR_IDMAP | attributes, .userns_fd = (uint64_t)user_namespace};
 
 	return sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr);
 }
 
-static int idmap_binds(const struct sandbox *sandbox, const int *trees, struct run_result *result, struct error *err)
+static int idmap_binds(const struct sandbox *sandbox, const int *trees, struct run_result *result,
+	struct error *err)
 {
 	const struct spec *spec = sandbox->spec;
 	cleanup_close int user_namespace = -1;
@@ -132,7 +140,8 @@ static int idmap_binds(const struct sandbox *sandbox, const int *trees, struct r
 		if (user_namespace < 0)
 			return -1;
 		if (idmap_tree(trees[i], user_namespace, 0) < 0)
-			add_warning(result, "%s is on a file system that cannot be idmapped (%s): inside, its files belong to others and are used with the rights of others",
+			add_warning(result,
+				"%s is on a file system that cannot be idmapped (%s): inside, its files belong to others and are used with the rights of others",
 				spec->mounts[i].source, error_name(errno));
 	}
 	return 0;
@@ -151,15 +160,18 @@ static void give_pipes(const struct sandbox *sandbox, const struct stdio *stdio)
 	if (!sandbox->idmap.by_parent)
 		return;
 	for (int i = 0; i < 3; i++)
-		if (stdio->child[i] >= 0 && fstatfs(stdio->child[i], &fs) == 0 && fs.f_type == PIPEFS_MAGIC)
-			(void)!fchown(stdio->child[i], sandbox->idmap.host_uid, sandbox->idmap.host_gid);
+		if (stdio->child[i] >= 0 && fstatfs(stdio->child[i], &fs) == 0 &&
+			fs.f_type == PIPEFS_MAGIC)
+			(void)!fchown(
+				stdio->child[i], sandbox->idmap.host_uid, sandbox->idmap.host_gid);
 }
 
 /* --- clone --- */
 
 static uint64_t namespaces_of(const struct spec *spec)
 {
-	uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+			 CLONE_NEWCGROUP;
 
 	return spec->network == NETWORK_NONE ? flags | CLONE_NEWNET : flags;
 }
@@ -192,9 +204,10 @@ static int clone_child(struct sandbox *sandbox, struct inside *inside, struct er
 }
 
 /* What root does for its child once that has a user namespace. Returns 1 when the root cannot be idmapped. */
-static int serve_root_child(struct sandbox *sandbox, const struct inside *inside, struct run_result *result, struct error *err)
+static int serve_root_child(struct sandbox *sandbox, const struct inside *inside,
+	struct run_result *result, struct error *err)
 {
-	struct agent_request go = { .type = REQUEST_GO };
+	struct agent_request go = {.type = REQUEST_GO};
 	cleanup_close int user_namespace = -1;
 	char path[40];
 
@@ -207,7 +220,8 @@ static int serve_root_child(struct sandbox *sandbox, const struct inside *inside
 			return error_set(err, errno, "opening %s", path);
 		if (!sandbox->idmap.range)
 			tree_restrict(inside->root_tree, TREE_READ_ONLY | TREE_NO_DEV_SUID);
-		else if (idmap_tree(inside->root_tree, user_namespace, TREE_READ_ONLY | TREE_NO_DEV_SUID) < 0)
+		else if (idmap_tree(inside->root_tree, user_namespace,
+				 TREE_READ_ONLY | TREE_NO_DEV_SUID) < 0)
 			return 1;
 	}
 	if (inside->bind_trees && idmap_binds(sandbox, inside->bind_trees, result, err) < 0)
@@ -236,12 +250,14 @@ static int open_trees(const struct spec *spec, struct inside *inside, struct err
 	inside->bind_trees = calloc(spec->mounts_count + 1, sizeof *inside->bind_trees);
 	if (!inside->bind_trees)
 		return error_set(err, ENOMEM, "preparing bind mounts");
-	memset(inside->bind_trees, 0xff, (spec->mounts_count + 1) * sizeof *inside->bind_trees); /* all -1 */
+	memset(inside->bind_trees, 0xff,
+		(spec->mounts_count + 1) * sizeof *inside->bind_trees); /* all -1 */
 	return open_bind_trees(spec, inside->bind_trees, err);
 }
 
 /* One attempt with one id scheme. Returns 1 when root's tree cannot be idmapped. */
-static int try_create(struct sandbox *sandbox, struct inside *inside, const struct stdio *stdio, bool single, struct run_result *result, struct error *err)
+static int try_create(struct sandbox *sandbox, struct inside *inside, const struct stdio *stdio,
+	bool single, struct run_result *result, struct error *err)
 {
 	int sockets[2], r;
 	char note[ERROR_TEXT_MAX] = "";
@@ -286,27 +302,31 @@ static bool kernel_has_idmapped_layers(void)
 	return major > 5 || (major == 5 && minor >= 19);
 }
 
-static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, const struct stdio *stdio, struct run_result *result, struct error *err)
+static int create_with_fallback(struct sandbox *sandbox, struct inside *inside,
+	const struct stdio *stdio, struct run_result *result, struct error *err)
 {
 	const char *why = "is on a file system that cannot be idmapped";
 	int r = 1;
 
-	if (sandbox->spec->root == ROOT_DIRECTORY && geteuid() == 0 && !kernel_has_idmapped_layers())
+	if (sandbox->spec->root == ROOT_DIRECTORY && geteuid() == 0 &&
+		!kernel_has_idmapped_layers())
 		why = "cannot be idmapped below an overlay before Linux 5.19";
 	else
 		r = try_create(sandbox, inside, stdio, false, result, err);
 	if (r == 1) {
 		undo_try(sandbox);
-		add_warning(result, "%s %s: inside, its files belong to nobody and cannot be changed, and there is a single id",
+		add_warning(result,
+			"%s %s: inside, its files belong to nobody and cannot be changed, and there is a single id",
 			sandbox->spec->root_path, why);
 		r = try_create(sandbox, inside, stdio, true, result, err);
 	}
 	return r == 0 ? 0 : -1;
 }
 
-int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *sandbox, struct run_result *result, struct error *err)
+int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *sandbox,
+	struct run_result *result, struct error *err)
 {
-	struct inside inside = { .spec = spec, .root_tree = -1, .cgroup_procs = -1 };
+	struct inside inside = {.spec = spec, .root_tree = -1, .cgroup_procs = -1};
 	int r;
 
 	*sandbox = SANDBOX_NONE;
@@ -314,7 +334,8 @@ int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sa
 	if (choose_cgroup(sandbox, result, err) < 0)
 		return -1;
 	note_enforcers(sandbox, result);
-	if (sandbox->cgroup.path[0] && cgroup_create_run(&sandbox->cgroup, ++sandbox->runs, &inside.cgroup_procs, err) < 0)
+	if (sandbox->cgroup.path[0] &&
+		cgroup_create_run(&sandbox->cgroup, ++sandbox->runs, &inside.cgroup_procs, err) < 0)
 		return -1;
 	memcpy(inside.stdio, stdio->child, sizeof inside.stdio);
 	memcpy(inside.reopen, stdio->reopen, sizeof inside.reopen);
@@ -329,14 +350,17 @@ int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sa
 	return r;
 }
 
-int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more, const struct stdio *stdio, struct error *err)
+int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more,
+	const struct stdio *stdio, struct error *err)
 {
-	static char *no_env[] = { NULL };
-	struct agent_request request = { .type = REQUEST_EXEC, .more = more };
+	static char *no_env[] = {NULL};
+	struct agent_request request = {.type = REQUEST_EXEC, .more = more};
 	cleanup_close int body = agent_pack_exec(exec->argv, exec->env ? exec->env : no_env,
-		exec->cwd ? exec->cwd : sandbox->spec->root == ROOT_HOST ? "/workspace" : "/");
+		exec->cwd			   ? exec->cwd
+		: sandbox->spec->root == ROOT_HOST ? "/workspace"
+						   : "/");
 	cleanup_close int cgroup_procs = -1;
-	int fds[5] = { body, stdio->child[0], stdio->child[1], stdio->child[2], -1 };
+	int fds[5] = {body, stdio->child[0], stdio->child[1], stdio->child[2], -1};
 
 	if (body < 0)
 		return error_set(err, errno, "packing the command");
@@ -347,7 +371,8 @@ int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool mor
 		request.has_cgroup = 1;
 		fds[4] = cgroup_procs;
 	}
-	if (wire_send(sandbox->socket, &request, sizeof request, fds, 4 + request.has_cgroup, 0) < 0)
+	if (wire_send(sandbox->socket, &request, sizeof request, fds, 4 + request.has_cgroup, 0) <
+		0)
 		return error_set(err, errno, "sending the command to the sandbox");
 	return 0;
 }

@@ -18,25 +18,29 @@ struct run_result;
 
 struct sandbox {
 	const struct spec *spec;
-	pid_t pid;     /* of the agent, in our namespace; 0: there is none */
-	int pidfd;     /* readable when it has ended */
-	int socket;    /* to the agent */
+	pid_t pid;  /* of the agent, in our namespace; 0: there is none */
+	int pidfd;  /* readable when it has ended */
+	int socket; /* to the agent */
 	struct idmap idmap;
 	struct cgroup cgroup;
 	bool tier1;    /* the cgroup holds the limits */
 	unsigned runs; /* leaves made in the cgroup */
 };
 
-#define SANDBOX_NONE ((struct sandbox){ .pidfd = -1, .socket = -1, .idmap = { .slot_fd = -1 }, .cgroup = CGROUP_NONE })
+#define SANDBOX_NONE                                                                               \
+	((struct sandbox){                                                                         \
+		.pidfd = -1, .socket = -1, .idmap = {.slot_fd = -1}, .cgroup = CGROUP_NONE})
 
 /*
  * Makes the sandbox of `spec` and starts its first command with `stdio`. What the child meets on its way
  * arrives later, as a message on `socket`. Fills enforced_by, ids, cgroup and warnings of *result.
  */
-int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *ret, struct run_result *result, struct error *err);
+int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *ret,
+	struct run_result *result, struct error *err);
 
 /* Asks the agent for another command of the spec. */
-int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more, const struct stdio *stdio, struct error *err);
+int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more,
+	const struct stdio *stdio, struct error *err);
 
 /* Kills everything in it, at once. Does not wait. */
 void sandbox_kill(struct sandbox *sandbox);
@@ -48,6 +52,7 @@ void sandbox_wait(struct sandbox *sandbox, struct rusage *ret_usage);
 void sandbox_release(struct sandbox *sandbox);
 
 /* Appends a sentence to result->warnings. */
-void add_warning(struct run_result *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void add_warning(struct run_result *result, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 #endif

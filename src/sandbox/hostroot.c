@@ -15,7 +15,8 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
-const char *const hostroot_directories[] = { "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", NULL };
+const char *const hostroot_directories[] = {
+	"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", NULL};
 
 /*
  * What programs of /usr read in /etc, on the distributions that we know: the dynamic linker, Debian's
@@ -24,11 +25,35 @@ const char *const hostroot_directories[] = { "usr", "bin", "sbin", "lib", "lib32
  * resolv.conf, hostname, nsswitch.conf (see inside.c).
  */
 const char *const hostroot_etc[] = {
-	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
-	"ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "pki/tls", "pki/ca-trust/extracted", "ca-certificates/extracted", "crypto-policies",
-	"localtime", "timezone", "mime.types", "services", "protocols", "os-release", "debian_version", "fonts", "inputrc",
-	"perl", "php", "R",
-	"java-11-openjdk", "java-17-openjdk", "java-21-openjdk", "java-25-openjdk", "java", NULL,
+	"ld.so.cache",
+	"ld.so.conf",
+	"ld.so.conf.d",
+	"alternatives",
+	"ssl/certs",
+	"ssl/openssl.cnf",
+	"ssl/cert.pem",
+	"pki/tls",
+	"pki/ca-trust/extracted",
+	"ca-certificates/extracted",
+	"crypto-policies",
+	"localtime",
+	"timezone",
+	"mime.types",
+	"services",
+	"protocols",
+	"os-release",
+	"debian_version",
+	"fonts",
+	"inputrc",
+	"perl",
+	"php",
+	"R",
+	"java-11-openjdk",
+	"java-17-openjdk",
+	"java-21-openjdk",
+	"java-25-openjdk",
+	"java",
+	NULL,
 };
 
 /* Shows one name of the host: a link as the same link, anything else as a read-only bind. A name that is absent stays absent. */
@@ -39,7 +64,9 @@ static int show(int host_dir, int root_dir, const char *name, const char *shown,
 	struct stat st;
 
 	if (fstatat(host_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : error_set(err, errno, "looking at %s", shown);
+		return errno == ENOENT || errno == ENOTDIR || errno == EACCES
+			       ? 0
+			       : error_set(err, errno, "looking at %s", shown);
 	if (S_ISLNK(st.st_mode)) {
 		ssize_t n = readlinkat(host_dir, name, target, sizeof target - 1);
 
@@ -96,7 +123,8 @@ static int show_etc(int host, int root, struct error *err)
 		if (faccessat(host_etc, *entry, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		snprintf(shown, sizeof shown, "/etc/%s", *entry);
-		if (make_parents(etc, *entry, err) < 0 || show(host_etc, etc, *entry, shown, err) < 0)
+		if (make_parents(etc, *entry, err) < 0 ||
+			show(host_etc, etc, *entry, shown, err) < 0)
 			return -1;
 	}
 	return 0;

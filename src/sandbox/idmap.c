@@ -33,10 +33,12 @@ static int open_slots(struct error *err)
 	int fd;
 
 	if (mkdir(slots_dir, 0755) < 0 && errno != EEXIST)
-		return error_set(err, errno, "making %s, where ids for sandboxes are reserved", slots_dir);
+		return error_set(
+			err, errno, "making %s, where ids for sandboxes are reserved", slots_dir);
 	fd = open(slots_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return error_set(err, errno, "opening %s, where ids for sandboxes are reserved", slots_path);
+		return error_set(
+			err, errno, "opening %s, where ids for sandboxes are reserved", slots_path);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != 0) {
 		close(fd);
 		return error_set(err, 0, "%s is not a regular file of root's", slots_path);
@@ -51,14 +53,16 @@ static int take_slot(int fd, struct error *err)
 
 	for (unsigned i = 0; i < IDMAP_SLOTS; i++) {
 		unsigned slot = (start + i) % IDMAP_SLOTS;
-		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1 };
+		struct flock lock = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
 
 		if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
 			return (int)slot;
 		if (errno != EAGAIN && errno != EACCES)
 			return error_set(err, errno, "locking a range of ids in %s", slots_path);
 	}
-	return error_set(err, 0, "all %d ranges of ids are taken: that many sandboxes run already", IDMAP_SLOTS);
+	return error_set(err, 0, "all %d ranges of ids are taken: that many sandboxes run already",
+		IDMAP_SLOTS);
 }
 
 /* Whether ids FIRST to FIRST+COUNT-1 exist in this user namespace; *ret_last is the greatest id that does. */
@@ -84,8 +88,8 @@ static bool ids_are_mapped(uint32_t first, uint32_t count, uint32_t *ret_last)
 	return found;
 }
 
-static int choose_for_root(const struct spec *spec, bool single, struct idmap *idmap, char *ret_note, size_t note_size,
-	struct error *err)
+static int choose_for_root(const struct spec *spec, bool single, struct idmap *idmap,
+	char *ret_note, size_t note_size, struct error *err)
 {
 	cleanup_close int fd = open_slots(err);
 	uint32_t last;
@@ -102,11 +106,14 @@ static int choose_for_root(const struct spec *spec, bool single, struct idmap *i
 	if (!ids_are_mapped(idmap->first, IDMAP_SLOT_SIZE, &last)) {
 		/* A container's own map: the greatest ids are the least likely to be somebody's. */
 		if (last < CONTAINER_IDS_MIN)
-			return error_set(err, 0, "only ids up to %u exist in this user namespace: none is free for a sandbox", last);
+			return error_set(err, 0,
+				"only ids up to %u exist in this user namespace: none is free for a sandbox",
+				last);
 		idmap->range = false;
 		idmap->first = last - 1 - (uint32_t)slot % (last < 8192 ? 500 : 4096);
 		snprintf(ret_note, note_size,
-			"ids above %u do not exist in this user namespace, so the sandbox has the single id %u", last, idmap->first);
+			"ids above %u do not exist in this user namespace, so the sandbox has the single id %u",
+			last, idmap->first);
 	}
 	idmap->host_uid = idmap->first + (idmap->range ? spec->uid : 0);
 	idmap->host_gid = idmap->first + (idmap->range ? spec->gid : 0);
@@ -124,12 +131,14 @@ static bool is_root_of_nothing(void)
 	unsigned long inside, outside, length;
 
 	return read_small_file(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) > 0 &&
-	       sscanf(text, "%lu %lu %lu", &inside, &outside, &length) == 3 && !strchr(text, '\n') && outside != 0 && length < CONTAINER_IDS_MIN;
+	       sscanf(text, "%lu %lu %lu", &inside, &outside, &length) == 3 &&
+	       !strchr(text, '\n') && outside != 0 && length < CONTAINER_IDS_MIN;
 }
 
-int idmap_choose(const struct spec *spec, bool single, struct idmap *ret, char *ret_note, size_t note_size, struct error *err)
+int idmap_choose(const struct spec *spec, bool single, struct idmap *ret, char *ret_note,
+	size_t note_size, struct error *err)
 {
-	*ret = (struct idmap){ .uid = spec->uid, .gid = spec->gid, .slot_fd = -1 };
+	*ret = (struct idmap){.uid = spec->uid, .gid = spec->gid, .slot_fd = -1};
 	if (geteuid() == 0 && !is_root_of_nothing())
 		return choose_for_root(spec, single, ret, ret_note, note_size, err);
 	ret->host_uid = geteuid();
@@ -160,7 +169,8 @@ int idmap_write_own(const struct idmap *idmap, struct error *err)
 	return write_map(AT_FDCWD, "/proc/self/gid_map", text, err);
 }
 
-static void map_text(const struct idmap *idmap, uint32_t inside, uint32_t outside, char *text, size_t size)
+static void map_text(
+	const struct idmap *idmap, uint32_t inside, uint32_t outside, char *text, size_t size)
 {
 	if (idmap->range)
 		snprintf(text, size, "0 %u %u\n", idmap->first, IDMAP_SLOT_SIZE);
@@ -203,10 +213,12 @@ static void swapped_map_text(const struct idmap *idmap, uint32_t id, char *text,
 
 	used += (size_t)snprintf(text + used, size - used, "0 %u 1\n", idmap->first + id);
 	if (id > 1)
-		used += (size_t)snprintf(text + used, size - used, "1 %u %u\n", idmap->first + 1, id - 1);
+		used += (size_t)snprintf(
+			text + used, size - used, "1 %u %u\n", idmap->first + 1, id - 1);
 	used += (size_t)snprintf(text + used, size - used, "%u %u 1\n", id, idmap->first);
 	if (id < IDMAP_SLOT_SIZE - 1)
-		snprintf(text + used, size - used, "%u %u %u\n", id + 1, idmap->first + id + 1, IDMAP_SLOT_SIZE - 1 - id);
+		snprintf(text + used, size - used, "%u %u %u\n", id + 1, idmap->first + id + 1,
+			IDMAP_SLOT_SIZE - 1 - id);
 }
 
 /* A process in a new user namespace that waits to be killed: it carries the namespace until we hold it by descriptor. */
@@ -225,7 +237,8 @@ static int write_swapped_maps(const struct idmap *idmap, pid_t pid, struct error
 	const struct {
 		const char *file;
 		uint32_t id, host_id;
-	} maps[] = { { "uid_map", idmap->uid, idmap->host_uid }, { "gid_map", idmap->gid, idmap->host_gid } };
+	} maps[] = {
+		{"uid_map", idmap->uid, idmap->host_uid}, {"gid_map", idmap->gid, idmap->host_gid}};
 	char path[48], text[160];
 
 	for (size_t i = 0; i < 2; i++) {

@@ -24,25 +24,27 @@ struct error;
 struct spec;
 
 enum {
-	IDMAP_SLOT_FIRST = 0x70000000, /* above what distributions, systemd and subuid files give out */
+	IDMAP_SLOT_FIRST =
+		0x70000000, /* above what distributions, systemd and subuid files give out */
 	IDMAP_SLOT_SIZE = 65536,
 	IDMAP_SLOTS = 4096,
 };
 
 struct idmap {
-	bool by_parent;           /* the parent writes the maps: the caller is root */
-	bool range;               /* 65536 ids, else one */
-	uint32_t uid, gid;        /* inside */
+	bool by_parent;		     /* the parent writes the maps: the caller is root */
+	bool range;		     /* 65536 ids, else one */
+	uint32_t uid, gid;	     /* inside */
 	uint32_t host_uid, host_gid; /* what they are on the host */
-	uint32_t first;           /* range: host id of id 0 inside */
-	int slot_fd;              /* holds the lock; -1 for an ordinary caller */
+	uint32_t first;		     /* range: host id of id 0 inside */
+	int slot_fd;		     /* holds the lock; -1 for an ordinary caller */
 };
 
 /*
  * Chooses the scheme and takes a slot for root. `single` asks for one id also as root. *ret_note is set
  * to a sentence when root gets one id because there is no room for a slot, else left alone.
  */
-int idmap_choose(const struct spec *spec, bool single, struct idmap *ret, char *ret_note, size_t note_size, struct error *err);
+int idmap_choose(const struct spec *spec, bool single, struct idmap *ret, char *ret_note,
+	size_t note_size, struct error *err);
 
 /* The child's side of an ordinary caller's map: setgroups, uid_map, gid_map of /proc/self. */
 int idmap_write_own(const struct idmap *idmap, struct error *err);

@@ -35,9 +35,9 @@
 
 /* What building the root yields. */
 struct root {
-	int fd;   /* the root directory, attached */
-	int proc; /* the new /proc */
-	int dev;  /* the new /dev */
+	int fd;			       /* the root directory, attached */
+	int proc;		       /* the new /proc */
+	int dev;		       /* the new /dev */
 	int tmpfs[1 + SPEC_TMPFS_MAX]; /* one on each tmpfs: the first is the scratch space */
 	size_t tmpfs_count;
 	int terminal_master; /* -1: none */
@@ -69,7 +69,8 @@ static int take_ids(const struct inside *inside, struct error *err)
 		return -1;
 	if (!inside->idmap->by_parent)
 		return idmap_write_own(inside->idmap, err);
-	if (wire_receive(inside->socket, &go, sizeof go, NULL, NULL) != sizeof go || go.type != REQUEST_GO)
+	if (wire_receive(inside->socket, &go, sizeof go, NULL, NULL) != sizeof go ||
+		go.type != REQUEST_GO)
 		_exit(1); /* the supervisor failed or is gone, and knows why */
 	if (idmap_become(inside->idmap, err) < 0)
 		return -1;
@@ -97,13 +98,17 @@ static int reopen_read_only(int fd, struct error *err)
 	path[n] = '\0';
 	tree = tree_clone(AT_FDCWD, path, false, TREE_READ_ONLY | TREE_NO_DEV_SUID);
 	if (tree < 0)
-		return error_set(err, errno, "%s, given as a standard descriptor, cannot be cloned read-only", path);
+		return error_set(err, errno,
+			"%s, given as a standard descriptor, cannot be cloned read-only", path);
 	snprintf(link, sizeof link, "/proc/self/fd/%d", tree);
 	file = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (file < 0)
-		return error_set(err, errno, "%s, given as a standard descriptor, cannot be opened anew", path);
-	if (fstat(fd, &old) < 0 || fstat(file, &new) < 0 || old.st_dev != new.st_dev || old.st_ino != new.st_ino)
-		return error_set(err, 0, "%s, given as a standard descriptor, was replaced meanwhile", path);
+		return error_set(err, errno,
+			"%s, given as a standard descriptor, cannot be opened anew", path);
+	if (fstat(fd, &old) < 0 || fstat(file, &new) < 0 || old.st_dev != new.st_dev ||
+		old.st_ino != new.st_ino)
+		return error_set(
+			err, 0, "%s, given as a standard descriptor, was replaced meanwhile", path);
 	if (fcntl(file, F_SETFL, O_RDONLY) < 0 || lseek(file, lseek(fd, 0, SEEK_CUR), SEEK_SET) < 0)
 		return error_set(err, errno, "%s, given as a standard descriptor", path);
 	return move_fd(&file);
@@ -117,7 +122,8 @@ static int take_stdio(const struct inside *inside, int stdio[3], struct error *e
 			continue;
 		stdio[i] = reopen_read_only(inside->stdio[i], err);
 		if (stdio[i] < 0)
-			return error_hint(err, "give it through a pipe instead: cat FILE | nsbox run …");
+			return error_hint(
+				err, "give it through a pipe instead: cat FILE | nsbox run …");
 	}
 	return 0;
 }
@@ -126,7 +132,8 @@ static int take_stdio(const struct inside *inside, int stdio[3], struct error *e
 
 static int write_file(int dir, const char *name, const char *text, struct error *err)
 {
-	cleanup_close int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	cleanup_close int fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
 	if (fd < 0 || write_whole(fd, text, strlen(text)) < 0)
 		return error_set(err, errno, "writing /etc/%s inside", name);
@@ -138,7 +145,8 @@ static int write_network_names(int etc, const struct spec *spec, struct error *e
 {
 	char text[512];
 
-	snprintf(text, sizeof text, "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost %s\n", spec->hostname, spec->hostname);
+	snprintf(text, sizeof text, "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost %s\n",
+		spec->hostname, spec->hostname);
 	if (write_file(etc, "hosts", text, err) < 0)
 		return -1;
 	snprintf(text, sizeof text, "%s\n", spec->hostname);
@@ -152,7 +160,8 @@ static int write_resolver(int etc, const struct spec *spec, struct error *err)
 {
 	char text[4096] = "";
 
-	if (spec->network == NETWORK_HOST && read_small_file(AT_FDCWD, "/etc/resolv.conf", text, sizeof text - 1) > 0)
+	if (spec->network == NETWORK_HOST &&
+		read_small_file(AT_FDCWD, "/etc/resolv.conf", text, sizeof text - 1) > 0)
 		strcat(text, "\n");
 	return write_file(etc, "resolv.conf", text, err);
 }
@@ -163,17 +172,21 @@ static int write_users(int etc, const struct spec *spec, struct error *err)
 
 	snprintf(text, sizeof text, "root:x:0:0:root:/root:/bin/sh\n");
 	if (spec->uid != 0)
-		snprintf(text + strlen(text), sizeof text - strlen(text), "user:x:%u:%u:user:%s:/bin/sh\n", spec->uid, spec->gid, home_of(spec));
+		snprintf(text + strlen(text), sizeof text - strlen(text),
+			"user:x:%u:%u:user:%s:/bin/sh\n", spec->uid, spec->gid, home_of(spec));
 	strcat(text, "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n");
 	if (write_file(etc, "passwd", text, err) < 0)
 		return -1;
 	snprintf(text, sizeof text, "root:x:0:\n");
 	if (spec->gid != 0)
-		snprintf(text + strlen(text), sizeof text - strlen(text), "user:x:%u:\n", spec->gid);
+		snprintf(
+			text + strlen(text), sizeof text - strlen(text), "user:x:%u:\n", spec->gid);
 	strcat(text, "tty:x:5:\nnogroup:x:65534:\n");
 	if (write_file(etc, "group", text, err) < 0)
 		return -1;
-	return write_file(etc, "nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n", err);
+	return write_file(etc, "nsswitch.conf",
+		"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+		err);
 }
 
 static int make_directory(int dir, const char *name, mode_t mode, struct error *err)
@@ -190,7 +203,8 @@ static int make_directory(int dir, const char *name, mode_t mode, struct error *
 static int make_scratch(const struct inside *inside, struct root *root, struct error *err)
 {
 	const struct limits *limits = &inside->spec->limits;
-	int tree = tree_tmpfs(limits->disk_bytes, limits_disk_inodes(limits), "0755", TREE_NO_DEV_SUID, err);
+	int tree = tree_tmpfs(
+		limits->disk_bytes, limits_disk_inodes(limits), "0755", TREE_NO_DEV_SUID, err);
 
 	if (tree < 0)
 		return error_context(err, "making the writable space");
@@ -214,11 +228,14 @@ static int build_host_root(const struct inside *inside, struct root *root, struc
 	etc = openat(root->fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (etc < 0)
 		return error_set(err, errno, "opening /etc inside");
-	if (write_users(etc, inside->spec, err) < 0 || write_network_names(etc, inside->spec, err) < 0 ||
+	if (write_users(etc, inside->spec, err) < 0 ||
+		write_network_names(etc, inside->spec, err) < 0 ||
 		write_resolver(etc, inside->spec, err) < 0)
 		return -1;
-	if (make_directory(root->fd, "proc", 0555, err) < 0 || make_directory(root->fd, "dev", 0755, err) < 0 ||
-		make_directory(root->fd, "var", 0755, err) < 0 || make_directory(root->fd, "var/tmp", 01777, err) < 0 ||
+	if (make_directory(root->fd, "proc", 0555, err) < 0 ||
+		make_directory(root->fd, "dev", 0755, err) < 0 ||
+		make_directory(root->fd, "var", 0755, err) < 0 ||
+		make_directory(root->fd, "var/tmp", 01777, err) < 0 ||
 		make_directory(root->fd, "run", 0755, err) < 0)
 		return -1;
 	return 0;
@@ -249,19 +266,23 @@ static int inspect_tree(const struct spec *spec, int tree, struct error *err)
 	static const struct {
 		const char *name;
 		mode_t type;
-	} places[] = { { "dev", S_IFDIR }, { "proc", S_IFDIR }, { "sys", S_IFDIR }, { "tmp", S_IFDIR }, { "etc", S_IFDIR },
-		{ "workspace", S_IFDIR }, { "etc/passwd", S_IFREG }, { "etc/group", S_IFREG } };
+	} places[] = {{"dev", S_IFDIR}, {"proc", S_IFDIR}, {"sys", S_IFDIR}, {"tmp", S_IFDIR},
+		{"etc", S_IFDIR}, {"workspace", S_IFDIR}, {"etc/passwd", S_IFREG},
+		{"etc/group", S_IFREG}};
 	struct stat st;
 
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
 		if (fstatat(tree, places[i].name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 			if (errno == ENOENT)
 				continue;
-			return error_set(err, errno, "looking at /%s in the root %s", places[i].name, spec->root_path);
+			return error_set(err, errno, "looking at /%s in the root %s",
+				places[i].name, spec->root_path);
 		}
 		if ((st.st_mode & S_IFMT) != places[i].type)
-			return error_set(err, 0, "the root %s: /%s is %s, where %s or nothing must be", spec->root_path, places[i].name,
-				type_name(st.st_mode), type_name(places[i].type));
+			return error_set(err, 0,
+				"the root %s: /%s is %s, where %s or nothing must be",
+				spec->root_path, places[i].name, type_name(st.st_mode),
+				type_name(places[i].type));
 	}
 	return 0;
 }
@@ -271,8 +292,10 @@ static int fill_upper(const struct inside *inside, int upper, struct error *err)
 {
 	cleanup_close int etc = -1;
 
-	if (make_directory(upper, "dev", 0755, err) < 0 || make_directory(upper, "proc", 0555, err) < 0 ||
-		make_directory(upper, "tmp", 01777, err) < 0 || make_directory(upper, "etc", 0755, err) < 0)
+	if (make_directory(upper, "dev", 0755, err) < 0 ||
+		make_directory(upper, "proc", 0555, err) < 0 ||
+		make_directory(upper, "tmp", 01777, err) < 0 ||
+		make_directory(upper, "etc", 0755, err) < 0)
 		return -1;
 	etc = openat(upper, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (etc < 0)
@@ -326,14 +349,15 @@ static int attach_lower(const struct inside *inside, int scratch, struct error *
 	if (lower < 0)
 		return -1;
 	if (tree_attach(lower, scratch, "lower") < 0)
-		return error_set(err, errno, "mounting the root %s as the lower layer", inside->spec->root_path);
+		return error_set(err, errno, "mounting the root %s as the lower layer",
+			inside->spec->root_path);
 	return inspect_tree(inside->spec, lower, err);
 }
 
 /* The scratch tmpfs holds upper and work, the mount points of lower and of the overlay, and the directory for /dev. */
 static int build_overlay_root(const struct inside *inside, struct root *root, struct error *err)
 {
-	static const char *const names[] = { "upper", "work", "lower", "root", "dev" };
+	static const char *const names[] = {"upper", "work", "lower", "root", "dev"};
 	cleanup_close int upper = -1, dev = -1;
 	int scratch = make_scratch(inside, root, err);
 
@@ -360,16 +384,20 @@ static int build_overlay_root(const struct inside *inside, struct root *root, st
 	return 0;
 }
 
-static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mount, struct root *root, struct error *err)
+static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mount,
+	struct root *root, struct error *err)
 {
-	uint64_t size = mount->size_bytes && mount->size_bytes < spec->limits.disk_bytes ? mount->size_bytes : spec->limits.disk_bytes;
-	struct limits limits = { .disk_bytes = size };
+	uint64_t size = mount->size_bytes && mount->size_bytes < spec->limits.disk_bytes
+				? mount->size_bytes
+				: spec->limits.disk_bytes;
+	struct limits limits = {.disk_bytes = size};
 	cleanup_close int target = make_target_in_root(root->fd, mount->target, false, err);
 	int tree;
 
 	if (target < 0)
 		return -1;
-	tree = tree_tmpfs(size, limits_disk_inodes(&limits), "1777", TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0), err);
+	tree = tree_tmpfs(size, limits_disk_inodes(&limits), "1777",
+		TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0), err);
 	if (tree < 0)
 		return -1;
 	root->tmpfs[root->tmpfs_count++] = tree;
@@ -378,7 +406,8 @@ static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mou
 	return 0;
 }
 
-static int mount_one_bind(const struct inside *inside, size_t index, struct root *root, struct error *err)
+static int mount_one_bind(
+	const struct inside *inside, size_t index, struct root *root, struct error *err)
 {
 	const struct mount_spec *mount = &inside->spec->mounts[index];
 	cleanup_close int tree = -1, target = -1;
@@ -387,11 +416,14 @@ static int mount_one_bind(const struct inside *inside, size_t index, struct root
 	if (inside->bind_trees)
 		tree = inside->bind_trees[index];
 	else
-		tree = tree_clone(AT_FDCWD, mount->source, true, TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+		tree = tree_clone(AT_FDCWD, mount->source, true,
+			TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
 	if (tree < 0 || fstat(tree, &st) < 0)
 		return error_set(err, errno, "binding %s", mount->source);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-		return error_set(err, 0, "binding %s: it is %s; only directories and regular files can be bound", mount->source, type_name(st.st_mode));
+		return error_set(err, 0,
+			"binding %s: it is %s; only directories and regular files can be bound",
+			mount->source, type_name(st.st_mode));
 	target = make_target_in_root(root->fd, mount->target, !S_ISDIR(st.st_mode), err);
 	if (target < 0)
 		return error_context(err, "binding %s", mount->source);
@@ -405,7 +437,9 @@ static int mount_all(const struct inside *inside, struct root *root, struct erro
 	const struct spec *spec = inside->spec;
 
 	for (size_t i = 0; i < spec->mounts_count; i++) {
-		int r = spec->mounts[i].kind == MOUNT_TMPFS ? mount_one_tmpfs(spec, &spec->mounts[i], root, err) : mount_one_bind(inside, i, root, err);
+		int r = spec->mounts[i].kind == MOUNT_TMPFS
+				? mount_one_tmpfs(spec, &spec->mounts[i], root, err)
+				: mount_one_bind(inside, i, root, err);
 
 		if (r < 0)
 			return -1;
@@ -433,11 +467,14 @@ static int write_one_file(const struct root *root, const struct file_spec *file,
 	dir = make_directories_in_root(root->fd, parent, err);
 	if (dir < 0)
 		return -1;
-	fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
-	if (fd < 0 || write_whole(fd, file->content, file->length) < 0 || (file->mode && fchmod(fd, file->mode & 07777) < 0)) {
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+		0644);
+	if (fd < 0 || write_whole(fd, file->content, file->length) < 0 ||
+		(file->mode && fchmod(fd, file->mode & 07777) < 0)) {
 		error_set(err, errno, "writing the file %s inside", file->path);
 		if (err->errnum == ENOSPC)
-			error_hint(err, "the writable space is too small for it; raise it with --disk");
+			error_hint(err,
+				"the writable space is too small for it; raise it with --disk");
 		return -1;
 	}
 	return 0;
@@ -454,16 +491,18 @@ static int write_files(const struct spec *spec, const struct root *root, struct 
 /* --read-only: the root becomes so, and the directories made to be written to stay as they are, as mounts of their own. */
 static int restrict_root(const struct spec *spec, const struct root *root, struct error *err)
 {
-	const char *kept[] = { "/tmp", "/workspace", home_of(spec), "/dev/shm", NULL };
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	const char *kept[] = {"/tmp", "/workspace", home_of(spec), "/dev/shm", NULL};
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
 	for (const char **path = kept; *path; path++) {
-		cleanup_close int target = open_in_root(root->fd, *path, O_PATH | O_DIRECTORY, 0, 0);
+		cleanup_close int target =
+			open_in_root(root->fd, *path, O_PATH | O_DIRECTORY, 0, 0);
 		cleanup_close int tree = -1;
 
 		if (target < 0)
 			return error_set(err, errno, "opening %s inside", *path);
-		tree = sys_open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+		tree = sys_open_tree(target, "",
+			OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
 		if (tree < 0 || tree_attach_at(tree, target) < 0)
 			return error_set(err, errno, "keeping %s writable", *path);
 	}
@@ -478,7 +517,8 @@ static int open_terminal(struct root *root, struct error *err)
 {
 	int unlock = 0;
 
-	root->terminal_master = openat(root->dev, "pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	root->terminal_master =
+		openat(root->dev, "pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	if (root->terminal_master < 0 || ioctl(root->terminal_master, TIOCSPTLCK, &unlock) < 0)
 		return error_set(err, errno, "opening a terminal for the sandbox");
 	root->terminal = ioctl(root->terminal_master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -490,7 +530,8 @@ static int open_terminal(struct root *root, struct error *err)
 static int build_root(const struct inside *inside, struct root *root, struct error *err)
 {
 	const struct spec *spec = inside->spec;
-	int r = spec->root == ROOT_HOST ? build_host_root(inside, root, err) : build_overlay_root(inside, root, err);
+	int r = spec->root == ROOT_HOST ? build_host_root(inside, root, err)
+					: build_overlay_root(inside, root, err);
 
 	if (r < 0)
 		return -1;
@@ -500,8 +541,8 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 	root->dev = openat(root->fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root->dev < 0)
 		return error_set(err, errno, "opening /dev inside");
-	if (devfs_fill(root->dev, err) < 0 || make_writable_directories(spec, root, err) < 0 || mount_all(inside, root, err) < 0 ||
-		write_files(spec, root, err) < 0)
+	if (devfs_fill(root->dev, err) < 0 || make_writable_directories(spec, root, err) < 0 ||
+		mount_all(inside, root, err) < 0 || write_files(spec, root, err) < 0)
 		return -1;
 	if (spec->root_read_only && restrict_root(spec, root, err) < 0)
 		return -1;
@@ -526,7 +567,7 @@ static int start_loopback(struct error *err)
 {
 	cleanup_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	/* The kernel adds 127.0.0.1 and ::1 by itself. */
-	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
 		return error_set(err, errno, "bringing up the loopback interface");
@@ -537,8 +578,10 @@ static int start_loopback(struct error *err)
 
 static int drop_capabilities(struct error *err)
 {
-	static const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
-		SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	static const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+					  SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
+					  SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+					  SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 	cap_t none = cap_init();
 	int failed;
 
@@ -556,7 +599,8 @@ static int drop_capabilities(struct error *err)
 
 static int load_filter(const struct inside *inside, struct error *err)
 {
-	struct sock_fprog program = { .len = (unsigned short)inside->filter_length, .filter = (struct sock_filter *)inside->filter };
+	struct sock_fprog program = {.len = (unsigned short)inside->filter_length,
+		.filter = (struct sock_filter *)inside->filter};
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, errno, "setting no_new_privs");
@@ -571,14 +615,15 @@ static int load_filter(const struct inside *inside, struct error *err)
  */
 static int leave_keyring(const struct inside *inside, struct error *err)
 {
-	if (!inside->filter && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+	if (!inside->filter && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
+		errno != ENOSYS)
 		return error_set(err, errno, "leaving the caller's session keyring");
 	return 0;
 }
 
 static int drop_rights(const struct inside *inside, struct error *err)
 {
-	struct rlimit none = { 0, 0 };
+	struct rlimit none = {0, 0};
 
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_MSGQUEUE, &none) < 0)
 		return error_set(err, errno, "setting resource limits");
@@ -595,7 +640,8 @@ static int drop_rights(const struct inside *inside, struct error *err)
 
 static int say_created(const struct inside *inside, const struct root *root, struct error *err)
 {
-	struct agent_message message = { .type = AGENT_CREATED, .tmpfs_count = (uint32_t)root->tmpfs_count };
+	struct agent_message message = {
+		.type = AGENT_CREATED, .tmpfs_count = (uint32_t)root->tmpfs_count};
 	int fds[WIRE_FDS_MAX];
 	size_t count = 0;
 
@@ -606,7 +652,8 @@ static int say_created(const struct inside *inside, const struct root *root, str
 		message.has_terminal = 1;
 		fds[count++] = root->terminal_master;
 	}
-	if (wire_send(inside->socket, &message, offsetof(struct agent_message, error), fds, count, 0) < 0)
+	if (wire_send(inside->socket, &message, offsetof(struct agent_message, error), fds, count,
+		    0) < 0)
 		return error_set(err, errno, "reporting to the supervisor");
 	return 0;
 }
@@ -627,7 +674,8 @@ static int close_all_but(int *kept, size_t count, struct error *err)
 	for (size_t i = 0; i < count; i++) {
 		if (kept[i] < 3)
 			continue;
-		if ((unsigned)kept[i] > next && syscall(SYS_close_range, next, (unsigned)kept[i] - 1, 0) < 0)
+		if ((unsigned)kept[i] > next &&
+			syscall(SYS_close_range, next, (unsigned)kept[i] - 1, 0) < 0)
 			return error_set(err, errno, "closing descriptors");
 		next = (unsigned)kept[i] + 1;
 	}
@@ -645,10 +693,11 @@ static void prefer_for_oom(void)
 static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 {
 	const struct spec *spec = inside->spec;
-	struct root root = { .fd = -1, .proc = -1, .dev = -1, .terminal_master = -1, .terminal = -1 };
+	struct root root = {.fd = -1, .proc = -1, .dev = -1, .terminal_master = -1, .terminal = -1};
 
 	prefer_for_oom();
-	if (take_ids(inside, err) < 0 || take_stdio(inside, stdio, err) < 0 || build_root(inside, &root, err) < 0)
+	if (take_ids(inside, err) < 0 || take_stdio(inside, stdio, err) < 0 ||
+		build_root(inside, &root, err) < 0)
 		return -1;
 	if (spec->network == NETWORK_NONE && start_loopback(err) < 0)
 		return -1;
@@ -663,7 +712,9 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 	}
 	if (say_created(inside, &root, err) < 0)
 		return -1;
-	return close_all_but((int[]){ inside->socket, inside->idmap->slot_fd, inside->cgroup_procs, stdio[0], stdio[1], stdio[2] }, 6, err);
+	return close_all_but((int[]){inside->socket, inside->idmap->slot_fd, inside->cgroup_procs,
+				     stdio[0], stdio[1], stdio[2]},
+		6, err);
 }
 
 static const char *default_directory(const struct spec *spec)
@@ -673,7 +724,7 @@ static const char *default_directory(const struct spec *spec)
 
 _Noreturn static void fail(int socket, const struct error *err)
 {
-	struct agent_message message = { .type = AGENT_FAILED, .value = err->errnum, .error = *err };
+	struct agent_message message = {.type = AGENT_FAILED, .value = err->errnum, .error = *err};
 
 	wire_send(socket, &message, sizeof message, NULL, 0, 0);
 	_exit(1);
@@ -689,8 +740,8 @@ void inside_main(const struct inside *inside)
 		.cgroup_procs = inside->cgroup_procs,
 		.more = inside->spec->execs_count > 1,
 	};
-	static char *no_env[] = { NULL };
-	struct error err = { 0 };
+	static char *no_env[] = {NULL};
+	struct error err = {0};
 
 	if (!exec.env)
 		exec.env = no_env;

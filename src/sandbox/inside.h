@@ -31,12 +31,13 @@ struct spec;
 struct inside {
 	const struct spec *spec;
 	const struct idmap *idmap;
-	int socket;       /* the agent's end */
-	int stdio[3];     /* for the first command */
-	bool reopen[3];   /* a regular file: to be opened anew through a read-only clone of its mount */
-	int root_tree;    /* root calls: the clone of spec->root_path; else -1 */
-	int *bind_trees;  /* root calls: a clone for each of spec->mounts, -1 for a tmpfs; else NULL */
-	int cgroup_procs; /* of the first command's leaf, or -1 */
+	int socket;   /* the agent's end */
+	int stdio[3]; /* for the first command */
+	bool reopen
+		[3]; /* a regular file: to be opened anew through a read-only clone of its mount */
+	int root_tree;	 /* root calls: the clone of spec->root_path; else -1 */
+	int *bind_trees; /* root calls: a clone for each of spec->mounts, -1 for a tmpfs; else NULL */
+	int cgroup_procs;		  /* of the first command's leaf, or -1 */
 	const struct sock_filter *filter; /* or NULL: unconfined */
 	size_t filter_length;
 	struct agent_limits limits;

@@ -61,7 +61,7 @@ int sys_umount_detach(const char *path)
 
 int tree_restrict(int tree, uint64_t attributes)
 {
-	struct mount_attr attr = { .attr_set = attributes };
+	struct mount_attr attr = {.attr_set = attributes};
 
 	if (!attributes)
 		return 0;
@@ -72,14 +72,16 @@ int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes)
 {
 	/* Recursive always: a mount below, locked by a more privileged owner, makes a plain clone EINVAL. */
 	cleanup_close int tree = sys_open_tree(dirfd, path,
-		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | (follow ? 0 : AT_SYMLINK_NOFOLLOW) | (path[0] ? 0 : AT_EMPTY_PATH));
+		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
+			(follow ? 0 : AT_SYMLINK_NOFOLLOW) | (path[0] ? 0 : AT_EMPTY_PATH));
 
 	if (tree < 0 || tree_restrict(tree, attributes) < 0)
 		return -1;
 	return move_fd(&tree);
 }
 
-int tree_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attributes, struct error *err)
+int tree_tmpfs(
+	uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attributes, struct error *err)
 {
 	cleanup_close int fs = sys_fsopen("tmpfs");
 	char size_text[24], inodes_text[24];
@@ -108,7 +110,8 @@ int tree_attach(int tree, int dirfd, const char *name)
 
 int tree_attach_at(int tree, int target)
 {
-	return sys_move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	return sys_move_mount(
+		tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
 int open_in_root(int root, const char *path, int flags, mode_t mode, uint64_t resolve)

@@ -21,7 +21,10 @@
 struct error;
 
 /* Attributes for mounts that the sandbox sees. */
-enum { TREE_READ_ONLY = MOUNT_ATTR_RDONLY, TREE_NO_DEV_SUID = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+enum {
+	TREE_READ_ONLY = MOUNT_ATTR_RDONLY,
+	TREE_NO_DEV_SUID = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV
+};
 
 int sys_open_tree(int dirfd, const char *path, unsigned flags);
 int sys_move_mount(int from_dirfd, const char *from, int to_dirfd, const char *to, unsigned flags);
@@ -45,7 +48,8 @@ int tree_restrict(int tree, uint64_t attributes);
 /*
  * A new, detached tmpfs of at most `bytes` and `inodes`. `mode` is the octal mode of its root.
  */
-int tree_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attributes, struct error *err);
+int tree_tmpfs(
+	uint64_t bytes, uint64_t inodes, const char *mode, uint64_t attributes, struct error *err);
 
 /* Attaches a tree at the name `name` in the directory dirfd (no resolving: `name` is ours). */
 int tree_attach(int tree, int dirfd, const char *name);

@@ -19,9 +19,26 @@
 
 /* What is masked where it is there and open to others; directories are covered by an empty one, files by /dev/null. */
 static const char *const masked[] = {
-	"acpi", "asound", "bus", "driver", "fs", "irq", "scsi",
-	"config.gz", "interrupts", "kallsyms", "kcore", "keys", "key-users", "kpagecount", "latency_stats",
-	"sched_debug", "sysrq-trigger", "timer_list", "timer_stats", NULL,
+	"acpi",
+	"asound",
+	"bus",
+	"driver",
+	"fs",
+	"irq",
+	"scsi",
+	"config.gz",
+	"interrupts",
+	"kallsyms",
+	"kcore",
+	"keys",
+	"key-users",
+	"kpagecount",
+	"latency_stats",
+	"sched_debug",
+	"sysrq-trigger",
+	"timer_list",
+	"timer_stats",
+	NULL,
 };
 
 /*
@@ -51,9 +68,11 @@ static int new_proc(struct error *err)
 	return tree;
 }
 
-static int bind_over(int dir, const char *name, int source_dir, const char *source, struct error *err)
+static int bind_over(
+	int dir, const char *name, int source_dir, const char *source, struct error *err)
 {
-	cleanup_close int tree = tree_clone(source_dir, source, false, TREE_READ_ONLY | TREE_NO_DEV_SUID | MOUNT_ATTR_NOEXEC);
+	cleanup_close int tree = tree_clone(
+		source_dir, source, false, TREE_READ_ONLY | TREE_NO_DEV_SUID | MOUNT_ATTR_NOEXEC);
 
 	if (tree < 0 || tree_attach(tree, dir, name) < 0)
 		return error_set(err, errno, "masking /proc/%s", name);
@@ -79,7 +98,8 @@ static int mask(int proc, struct error *err)
 				return -1;
 			continue;
 		}
-		empty = tree_tmpfs(4096, 2, "0555", TREE_READ_ONLY | TREE_NO_DEV_SUID | MOUNT_ATTR_NOEXEC, err);
+		empty = tree_tmpfs(4096, 2, "0555",
+			TREE_READ_ONLY | TREE_NO_DEV_SUID | MOUNT_ATTR_NOEXEC, err);
 		if (empty < 0)
 			return -1;
 		if (tree_attach(empty, proc, *name) < 0)
@@ -102,7 +122,8 @@ int procfs_mount(int root, bool own_network, struct error *err)
 	return move_fd(&proc);
 }
 
-static int bind_device(int dev, const char *name, unsigned major_number, unsigned minor_number, struct error *err)
+static int bind_device(
+	int dev, const char *name, unsigned major_number, unsigned minor_number, struct error *err)
 {
 	cleanup_close int tree = -1, file = -1;
 	char source[32];
@@ -113,7 +134,8 @@ static int bind_device(int dev, const char *name, unsigned major_number, unsigne
 	if (tree < 0 || fstat(tree, &st) < 0)
 		return error_set(err, errno, "cloning the mount of %s", source);
 	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(major_number, minor_number))
-		return error_set(err, 0, "%s is not the character device %u:%u", source, major_number, minor_number);
+		return error_set(err, 0, "%s is not the character device %u:%u", source,
+			major_number, minor_number);
 	file = openat(dev, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (file < 0 && errno != EEXIST)
 		return error_set(err, errno, "making /dev/%s inside", name);
@@ -148,19 +170,22 @@ int devfs_fill(int dev, struct error *err)
 	static const struct {
 		const char *name;
 		unsigned major_number, minor_number;
-	} devices[] = { { "null", 1, 3 }, { "zero", 1, 5 }, { "full", 1, 7 }, { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 } };
+	} devices[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8},
+		{"urandom", 1, 9}, {"tty", 5, 0}};
 	static const struct {
 		const char *name, *target;
-	} links[] = { { "fd", "/proc/self/fd" }, { "stdin", "/proc/self/fd/0" }, { "stdout", "/proc/self/fd/1" },
-		{ "stderr", "/proc/self/fd/2" }, { "ptmx", "pts/ptmx" } };
+	} links[] = {{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"},
+		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
 
 	for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-		if (bind_device(dev, devices[i].name, devices[i].major_number, devices[i].minor_number, err) < 0)
+		if (bind_device(dev, devices[i].name, devices[i].major_number,
+			    devices[i].minor_number, err) < 0)
 			return -1;
 	for (size_t i = 0; i < sizeof links / sizeof *links; i++)
 		if (symlinkat(links[i].target, dev, links[i].name) < 0 && errno != EEXIST)
 			return error_set(err, errno, "making the link /dev/%s", links[i].name);
-	if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0 || fchmodat(dev, "shm", 01777, 0) < 0)
+	if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0 ||
+		fchmodat(dev, "shm", 01777, 0) < 0)
 		return error_set(err, errno, "making /dev/pts and /dev/shm");
 	return mount_devpts(dev, err);
 }

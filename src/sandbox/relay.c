@@ -13,16 +13,28 @@
 
 enum { RELAY_SIZE = 64 << 10 };
 
-void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns_to, enum relay_target target)
+void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns_to,
+	enum relay_target target)
 {
-	*relay = (struct relay){ .from = from, .owns_from = owns_from, .to = to, .owns_to = owns_to, .target = target,
-		.eof_byte = -1, .size = RELAY_SIZE };
+	*relay = (struct relay){.from = from,
+		.owns_from = owns_from,
+		.to = to,
+		.owns_to = owns_to,
+		.target = target,
+		.eof_byte = -1,
+		.size = RELAY_SIZE};
 }
 
 void relay_init_data(struct relay *relay, void *data, size_t length, int to)
 {
-	*relay = (struct relay){ .from = -1, .to = to, .owns_to = true, .target = RELAY_NONBLOCKING, .eof_byte = -1,
-		.buffer = data, .length = length, .from_ended = true };
+	*relay = (struct relay){.from = -1,
+		.to = to,
+		.owns_to = true,
+		.target = RELAY_NONBLOCKING,
+		.eof_byte = -1,
+		.buffer = data,
+		.length = length,
+		.from_ended = true};
 	if (length == 0) {
 		relay->done = true;
 		relay_close(relay);
@@ -37,10 +49,10 @@ bool relay_active(const struct relay *relay)
 struct pollfd relay_pollfd(const struct relay *relay)
 {
 	if (relay->done)
-		return (struct pollfd){ .fd = -1 };
+		return (struct pollfd){.fd = -1};
 	if (relay->length > 0)
-		return (struct pollfd){ .fd = relay->to, .events = POLLOUT };
-	return (struct pollfd){ .fd = relay->from, .events = POLLIN };
+		return (struct pollfd){.fd = relay->to, .events = POLLOUT};
+	return (struct pollfd){.fd = relay->from, .events = POLLIN};
 }
 
 void relay_close(struct relay *relay)

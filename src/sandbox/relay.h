@@ -16,10 +16,10 @@
 #include <stdint.h>
 
 enum relay_target {
-	RELAY_FILE,        /* a regular file: writing does not wait for anybody */
+	RELAY_FILE,	   /* a regular file: writing does not wait for anybody */
 	RELAY_NONBLOCKING, /* a descriptor of ours with O_NONBLOCK */
-	RELAY_PIPE,        /* somebody's pipe or device: at most PIPE_BUF bytes at a time, after POLLOUT */
-	RELAY_SOCKET,      /* somebody's socket: MSG_DONTWAIT */
+	RELAY_PIPE, /* somebody's pipe or device: at most PIPE_BUF bytes at a time, after POLLOUT */
+	RELAY_SOCKET, /* somebody's socket: MSG_DONTWAIT */
 };
 
 struct relay {
@@ -37,7 +37,8 @@ struct relay {
 };
 
 /* A relay between two descriptors. The buffer is allocated when it is needed. */
-void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns_to, enum relay_target target);
+void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns_to,
+	enum relay_target target);
 
 /* A relay that writes `data` (borrowed until it is done) to `to`, which it owns, and closes it. */
 void relay_init_data(struct relay *relay, void *data, size_t length, int to);

@@ -100,7 +100,8 @@ void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes)
 	mount->size_bytes = size_bytes;
 }
 
-void spec_add_file(struct spec *spec, const char *path, const void *content, size_t length, unsigned mode)
+void spec_add_file(
+	struct spec *spec, const char *path, const void *content, size_t length, unsigned mode)
 {
 	struct file_spec *file;
 
@@ -154,7 +155,8 @@ void exec_add_arg(struct exec_spec *exec, const char *argument)
 static int validate_path(const char *what, const char *path, struct error *err)
 {
 	if (!path || path[0] != '/')
-		return error_set(err, 0, "%s: \"%s\" is not an absolute path", what, path ? path : "");
+		return error_set(
+			err, 0, "%s: \"%s\" is not an absolute path", what, path ? path : "");
 	for (const char *part = path; part; part = strchr(part + 1, '/'))
 		if (strncmp(part, "/..", 3) == 0 && (part[3] == '/' || part[3] == '\0'))
 			return error_set(err, 0, "%s: \"%s\" has a \"..\" in it", what, path);
@@ -170,12 +172,14 @@ static int validate_mounts(const struct spec *spec, struct error *err)
 	for (size_t i = 0; i < spec->mounts_count; i++) {
 		const struct mount_spec *mount = &spec->mounts[i];
 
-		if (mount->kind == MOUNT_BIND && validate_path("bind source", mount->source, err) < 0)
+		if (mount->kind == MOUNT_BIND &&
+			validate_path("bind source", mount->source, err) < 0)
 			return -1;
 		if (validate_path("mount target", mount->target, err) < 0)
 			return -1;
 		if (mount->target[strspn(mount->target, "/")] == '\0')
-			return error_set(err, 0, "mount target: \"/\" cannot be mounted over; use --rootfs for a root of your own");
+			return error_set(err, 0,
+				"mount target: \"/\" cannot be mounted over; use --rootfs for a root of your own");
 		tmpfs_count += mount->kind == MOUNT_TMPFS;
 	}
 	if (tmpfs_count > SPEC_TMPFS_MAX)
@@ -186,13 +190,16 @@ static int validate_mounts(const struct spec *spec, struct error *err)
 static int validate_limits(const struct limits *limits, struct error *err)
 {
 	if (limits->memory_bytes < 4 << 20)
-		return error_set(err, 0, "memory limit: %llu bytes is too little; the least is 4m", (unsigned long long)limits->memory_bytes);
+		return error_set(err, 0, "memory limit: %llu bytes is too little; the least is 4m",
+			(unsigned long long)limits->memory_bytes);
 	if (limits->disk_bytes < 64 << 10)
-		return error_set(err, 0, "disk limit: %llu bytes is too little; the least is 64k", (unsigned long long)limits->disk_bytes);
+		return error_set(err, 0, "disk limit: %llu bytes is too little; the least is 64k",
+			(unsigned long long)limits->disk_bytes);
 	if (limits->pids < 1)
 		return error_set(err, 0, "pids limit: at least 1 process is needed");
 	if (limits->open_files && limits->open_files < 8)
-		return error_set(err, 0, "open files limit: %u is too little; the least is 8", limits->open_files);
+		return error_set(err, 0, "open files limit: %u is too little; the least is 8",
+			limits->open_files);
 	return 0;
 }
 
@@ -209,12 +216,15 @@ static int validate_exec(const struct exec_spec *exec, struct error *err)
 
 int spec_validate(const struct spec *spec, struct error *err)
 {
-	if (spec->root == ROOT_DIRECTORY && validate_path("root directory", spec->root_path, err) < 0)
+	if (spec->root == ROOT_DIRECTORY &&
+		validate_path("root directory", spec->root_path, err) < 0)
 		return -1;
 	if (spec->uid > SPEC_ID_MAX || spec->gid > SPEC_ID_MAX)
-		return error_set(err, 0, "user %u:%u: ids inside go from 0 to %d", spec->uid, spec->gid, SPEC_ID_MAX);
+		return error_set(err, 0, "user %u:%u: ids inside go from 0 to %d", spec->uid,
+			spec->gid, SPEC_ID_MAX);
 	if (!spec->hostname[0] || strlen(spec->hostname) > 64)
-		return error_set(err, 0, "hostname: \"%s\" must have 1 to 64 characters", spec->hostname);
+		return error_set(
+			err, 0, "hostname: \"%s\" must have 1 to 64 characters", spec->hostname);
 	if (validate_mounts(spec, err) < 0 || validate_limits(&spec->limits, err) < 0)
 		return -1;
 	for (size_t i = 0; i < spec->files_count; i++)

@@ -17,7 +17,7 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
-static const char *const names[3] = { "standard input", "standard output", "standard error" };
+static const char *const names[3] = {"standard input", "standard output", "standard error"};
 
 static int make_pipe(int ends[2], struct error *err)
 {
@@ -67,14 +67,16 @@ static bool has_name(int fd)
 	if (n <= 0 || path[0] != '/')
 		return false;
 	path[n] = '\0';
-	return fstat(fd, &by_fd) == 0 && lstat(path, &by_name) == 0 && by_fd.st_dev == by_name.st_dev &&
-	       by_fd.st_ino == by_name.st_ino && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0;
+	return fstat(fd, &by_fd) == 0 && lstat(path, &by_name) == 0 &&
+	       by_fd.st_dev == by_name.st_dev && by_fd.st_ino == by_name.st_ino &&
+	       faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0;
 }
 
 /* Root does it here: its child may not even search the directories that lead to the file. */
 static int reopen_as_root(int fd, struct error *err)
 {
-	cleanup_close int tree = sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	cleanup_close int tree =
+		sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	cleanup_close int file = -1;
 	char link[32];
 
@@ -124,8 +126,9 @@ static bool same_file(int a, int b)
 {
 	struct stat first, second;
 
-	return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev && first.st_ino == second.st_ino &&
-	       fcntl(a, F_GETFL) == fcntl(b, F_GETFL) && lseek(a, 0, SEEK_CUR) == lseek(b, 0, SEEK_CUR);
+	return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+	       first.st_ino == second.st_ino && fcntl(a, F_GETFL) == fcntl(b, F_GETFL) &&
+	       lseek(a, 0, SEEK_CUR) == lseek(b, 0, SEEK_CUR);
 }
 
 static int give_file_for_writing(struct stdio *stdio, int index, bool joined, struct error *err)
@@ -146,7 +149,7 @@ static int give_file_for_writing(struct stdio *stdio, int index, bool joined, st
 static bool is_harmless_device(const struct stat *st)
 {
 	/* null, zero, full, random, urandom: the kernel's own memory devices that everybody has */
-	static const unsigned minors[] = { 3, 5, 7, 8, 9 };
+	static const unsigned minors[] = {3, 5, 7, 8, 9};
 
 	if (major(st->st_rdev) != 1)
 		return false;
@@ -158,8 +161,10 @@ static bool is_harmless_device(const struct stat *st)
 
 static int refuse(int index, const char *what, struct error *err)
 {
-	error_set(err, 0, "%s is %s, through which the command could reach the host", names[index], what);
-	return error_hint(err, index == 0 ? "redirect it from a file, a pipe or /dev/null" : "redirect it to a file, a pipe or /dev/null");
+	error_set(err, 0, "%s is %s, through which the command could reach the host", names[index],
+		what);
+	return error_hint(err, index == 0 ? "redirect it from a file, a pipe or /dev/null"
+					  : "redirect it to a file, a pipe or /dev/null");
 }
 
 static int inherit(struct stdio *stdio, int index, struct error *err)
@@ -231,7 +236,8 @@ static int prepare_capture(struct stdio *stdio, struct error *err)
 	return 0;
 }
 
-int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, struct stdio *ret, struct error *err)
+int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, struct stdio *ret,
+	struct error *err)
 {
 	*ret = STDIO_NONE;
 	if (terminal)

@@ -25,21 +25,24 @@ struct error;
 struct exec_spec;
 
 struct stdio {
-	int child[3];   /* what becomes 0, 1, 2 of the command; owned until stdio_close_child */
-	bool reopen[3]; /* child[i] is a regular file that the child opens anew in its own mount namespace */
-	int captured[2]; /* our ends of the pipes of standard output and error, non-blocking; or -1 */
+	int child[3]; /* what becomes 0, 1, 2 of the command; owned until stdio_close_child */
+	bool reopen
+		[3]; /* child[i] is a regular file that the child opens anew in its own mount namespace */
+	int captured
+		[2]; /* our ends of the pipes of standard output and error, non-blocking; or -1 */
 	struct relay relays[3];
 	size_t relays_count;
 };
 
-#define STDIO_NONE ((struct stdio){ .child = { -1, -1, -1 }, .captured = { -1, -1 } })
+#define STDIO_NONE ((struct stdio){.child = {-1, -1, -1}, .captured = {-1, -1}})
 
 /*
  * Makes the descriptors for one command. `capture`: output goes into pipes of ours. `terminal`: the
  * command gets a terminal that the child makes, so only standard input of kind STDIN_INHERIT is left
  * to be relayed by terminal.c and nothing is made here.
  */
-int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, struct stdio *ret, struct error *err);
+int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, struct stdio *ret,
+	struct error *err);
 
 /* Closes the command's ends in the supervisor, once the command has them. */
 void stdio_close_child(struct stdio *stdio);

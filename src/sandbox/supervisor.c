@@ -32,7 +32,12 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
-enum { SETUP_DEADLINE_MS = 60 * 1000, DRAIN_DEADLINE_MS = 2000, PROGRESS_MS = 1000, FIRST_TICK_MS = 10 };
+enum {
+	SETUP_DEADLINE_MS = 60 * 1000,
+	DRAIN_DEADLINE_MS = 2000,
+	PROGRESS_MS = 1000,
+	FIRST_TICK_MS = 10
+};
 
 enum state { SETTING_UP, RUNNING, OVER };
 
@@ -55,9 +60,11 @@ struct run {
 	bool stopped_by_us; /* timeout, oom, cancelled: exec->ended_by is set */
 	int wait_status;    /* of the current command, as the agent said; -1: not said */
 	struct agent_message ended;
-	uint64_t created_us, started_us, deadline_us, tick_us, progress_us; /* CLOCK_MONOTONIC; UINT64_MAX: never */
+	uint64_t created_us, started_us, deadline_us, tick_us,
+		progress_us; /* CLOCK_MONOTONIC; UINT64_MAX: never */
 	uint64_t earlier_cpu_user_us, earlier_cpu_system_us; /* of the commands before */
-	uint64_t seen_cpu_user_us, seen_cpu_system_us;       /* of the whole sandbox, before we killed it */
+	uint64_t seen_cpu_user_us,
+		seen_cpu_system_us; /* of the whole sandbox, before we killed it */
 	int signal_fd;
 	sigset_t old_mask;
 	struct sigaction old_pipe, old_child;
@@ -80,7 +87,8 @@ static uint64_t now_us(void)
 
 /* --- signals of the caller --- */
 
-static const int forwarded[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH };
+static const int forwarded[] = {
+	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 
 /* What the caller ignores (nohup, a shell's background job) stays ignored. */
 static void block_signals(struct run *run)
@@ -100,9 +108,9 @@ static void block_signals(struct run *run)
 	} else {
 		sigprocmask(SIG_BLOCK, NULL, &run->old_mask);
 	}
-	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, &run->old_pipe);
+	sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, &run->old_pipe);
 	/* Ignored, it would make the kernel throw the agent's status away. */
-	sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, &run->old_child);
+	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &run->old_child);
 }
 
 static void restore_signals(struct run *run)
@@ -115,7 +123,7 @@ static void restore_signals(struct run *run)
 
 static void forward(struct run *run, int number)
 {
-	struct agent_request request = { .type = REQUEST_SIGNAL, .value = number };
+	struct agent_request request = {.type = REQUEST_SIGNAL, .value = number};
 
 	/* An agent that does not take its messages is found out by the time limit. */
 	wire_send(run->sandbox.socket, &request, sizeof request, NULL, 0, 1);
@@ -185,12 +193,13 @@ static void fail(struct run *run, const struct error *err)
 	end_run(run, ENDED_SETUP);
 }
 
-static void add_hit(struct exec_result *exec, enum limit_kind limit, uint64_t value, uint64_t used, const char *known_from)
+static void add_hit(struct exec_result *exec, enum limit_kind limit, uint64_t value, uint64_t used,
+	const char *known_from)
 {
 	for (size_t i = 0; i < exec->hits_count; i++)
 		if (exec->hits[i].limit == limit)
 			return;
-	exec->hits[exec->hits_count++] = (struct limit_hit){ limit, value, used, known_from };
+	exec->hits[exec->hits_count++] = (struct limit_hit){limit, value, used, known_from};
 }
 
 static void agent_is_gone(struct run *run)
@@ -202,7 +211,8 @@ static void agent_is_gone(struct run *run)
 		fail(run, &err);
 		return;
 	}
-	error_set(&run->exec->error, 0, "the sandbox's first process was killed from outside: by hand, or by the host's out-of-memory killer");
+	error_set(&run->exec->error, 0,
+		"the sandbox's first process was killed from outside: by hand, or by the host's out-of-memory killer");
 	run->exec->signal = SIGKILL;
 	end_run(run, ENDED_SIGNALED);
 }
@@ -214,9 +224,11 @@ static void start_clock(struct run *run)
 	const struct exec_spec *exec = &run->spec->execs[run->index];
 
 	run->started_us = now_us();
-	run->deadline_us = exec->timeout_ms ? run->started_us + exec->timeout_ms * 1000 : UINT64_MAX;
+	run->deadline_us =
+		exec->timeout_ms ? run->started_us + exec->timeout_ms * 1000 : UINT64_MAX;
 	run->tick_us = run->watching ? run->started_us + FIRST_TICK_MS * 1000 : UINT64_MAX;
-	run->progress_us = run->control->progress ? run->started_us + PROGRESS_MS * 1000 : UINT64_MAX;
+	run->progress_us =
+		run->control->progress ? run->started_us + PROGRESS_MS * 1000 : UINT64_MAX;
 }
 
 static void watch(struct run *run)
@@ -231,9 +243,11 @@ static void watch(struct run *run)
 	};
 }
 
-static bool take_created(struct run *run, const struct agent_message *message, int *fds, size_t fds_count)
+static bool take_created(
+	struct run *run, const struct agent_message *message, int *fds, size_t fds_count)
 {
-	if (message->tmpfs_count > 1 + SPEC_TMPFS_MAX || fds_count != 1 + message->tmpfs_count + message->has_terminal ||
+	if (message->tmpfs_count > 1 + SPEC_TMPFS_MAX ||
+		fds_count != 1 + message->tmpfs_count + message->has_terminal ||
 		message->has_terminal != (run->spec->tty ? 1U : 0U))
 		return false;
 	run->proc_fd = fds[0];
@@ -285,9 +299,11 @@ static bool take_failed(struct run *run, struct agent_message *message)
 	return true;
 }
 
-static bool take_message(struct run *run, struct agent_message *message, size_t length, int *fds, size_t fds_count)
+static bool take_message(
+	struct run *run, struct agent_message *message, size_t length, int *fds, size_t fds_count)
 {
-	bool whole = length == sizeof *message, brief = length == offsetof(struct agent_message, error);
+	bool whole = length == sizeof *message,
+	     brief = length == offsetof(struct agent_message, error);
 
 	if (run->state == SETTING_UP && message->type == AGENT_CREATED && brief)
 		return take_created(run, message, fds, fds_count);
@@ -313,11 +329,13 @@ static void serve_agent(struct run *run)
 		agent_is_gone(run);
 		return;
 	}
-	if (n >= (ssize_t)offsetof(struct agent_message, error) && take_message(run, &message, (size_t)n, fds, fds_count))
+	if (n >= (ssize_t)offsetof(struct agent_message, error) &&
+		take_message(run, &message, (size_t)n, fds, fds_count))
 		return;
 	for (size_t i = 0; i < fds_count; i++)
 		close(fds[i]);
-	error_set(&err, 0, "the first process of the sandbox sent a message that makes no sense; the sandbox was ended");
+	error_set(&err, 0,
+		"the first process of the sandbox sent a message that makes no sense; the sandbox was ended");
 	fail(run, &err);
 }
 
@@ -341,16 +359,24 @@ static bool read_captured(struct run *run, int stream)
 
 static void report_progress(struct run *run)
 {
-	const struct capture *capture = &run->captures[run->captures[1].total > 0 && run->captures[0].total == 0];
+	const struct capture *capture =
+		&run->captures[run->captures[1].total > 0 && run->captures[0].total == 0];
 
-	run->control->progress(run->control->data, (const char *)capture->last_line, capture->last_line_length,
-		(now_us() - run->started_us) / 1000);
+	run->control->progress(run->control->data, (const char *)capture->last_line,
+		capture->last_line_length, (now_us() - run->started_us) / 1000);
 	run->progress_us += PROGRESS_MS * 1000;
 }
 
 /* --- the loop --- */
 
-enum { POLL_AGENT, POLL_SIGNALS, POLL_CANCEL, POLL_CAPTURED, POLL_RELAYS = POLL_CAPTURED + 2, POLL_MAX = POLL_RELAYS + 5 };
+enum {
+	POLL_AGENT,
+	POLL_SIGNALS,
+	POLL_CANCEL,
+	POLL_CAPTURED,
+	POLL_RELAYS = POLL_CAPTURED + 2,
+	POLL_MAX = POLL_RELAYS + 5
+};
 
 static struct relay *relay_of(struct run *run, size_t i)
 {
@@ -365,7 +391,7 @@ static void fill_pollfds(struct run *run, struct pollfd fds[POLL_MAX])
 	bool live = run->state != OVER;
 
 	for (int i = 0; i < POLL_MAX; i++)
-		fds[i] = (struct pollfd){ .fd = -1, .events = POLLIN };
+		fds[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 	if (live)
 		fds[POLL_AGENT].fd = run->sandbox.socket;
 	fds[POLL_SIGNALS].fd = run->signal_fd;
@@ -387,7 +413,7 @@ static void serve_output(struct run *run, const struct pollfd fds[POLL_MAX])
 
 static int wait_for_events(struct run *run, struct pollfd fds[POLL_MAX], uint64_t until_us)
 {
-	struct timespec timeout = { 0 };
+	struct timespec timeout = {0};
 	uint64_t now = now_us(), wait = until_us > now ? until_us - now : 0;
 	int n;
 
@@ -419,11 +445,13 @@ static void serve_clocks(struct run *run)
 
 	if (now >= run->deadline_us) {
 		if (run->state == SETTING_UP) {
-			error_set(&err, 0, "setting up the sandbox took longer than %d s", SETUP_DEADLINE_MS / 1000);
+			error_set(&err, 0, "setting up the sandbox took longer than %d s",
+				SETUP_DEADLINE_MS / 1000);
 			fail(run, &err);
 			return;
 		}
-		add_hit(run->exec, LIMIT_TIME, run->spec->execs[run->index].timeout_ms, (now - run->started_us) / 1000, "clock");
+		add_hit(run->exec, LIMIT_TIME, run->spec->execs[run->index].timeout_ms,
+			(now - run->started_us) / 1000, "clock");
 		end_run(run, ENDED_TIMEOUT);
 		return;
 	}
@@ -467,7 +495,8 @@ static bool output_pending(struct run *run)
 	bool pending = run->stdio.captured[0] >= 0 || run->stdio.captured[1] >= 0;
 
 	for (size_t i = 0; i < run->stdio.relays_count; i++)
-		pending |= run->stdio.relays[i].from >= 0 && run->stdio.relays[i].owns_from && relay_active(&run->stdio.relays[i]);
+		pending |= run->stdio.relays[i].from >= 0 && run->stdio.relays[i].owns_from &&
+			   relay_active(&run->stdio.relays[i]);
 	return pending || (run->terminal.master >= 0 && relay_active(&run->terminal.relays[1]));
 }
 
@@ -504,7 +533,8 @@ static void finish_output(struct run *run)
 		capture_finish(&run->captures[i], output);
 		capture_free(&run->captures[i]);
 		if (output->total > output->head_length + output->tail_length)
-			add_hit(run->exec, LIMIT_OUTPUT, run->spec->limits.output_bytes, output->total, "counted");
+			add_hit(run->exec, LIMIT_OUTPUT, run->spec->limits.output_bytes,
+				output->total, "counted");
 	}
 }
 
@@ -522,7 +552,8 @@ static void finish_status(struct run *run)
 	exec->ended_by = ENDED_SIGNALED;
 	exec->signal = WTERMSIG(run->wait_status);
 	if (exec->signal == SIGXFSZ && run->spec->limits.file_size_bytes)
-		add_hit(exec, LIMIT_FILE_SIZE, run->spec->limits.file_size_bytes, run->spec->limits.file_size_bytes, "SIGXFSZ");
+		add_hit(exec, LIMIT_FILE_SIZE, run->spec->limits.file_size_bytes,
+			run->spec->limits.file_size_bytes, "SIGXFSZ");
 }
 
 static void finish_cgroup(struct run *run)
@@ -575,20 +606,27 @@ static void finish_usage(struct run *run, const struct rusage *all)
 	usage->wall_us = run->started_us ? now_us() - run->started_us : 0;
 	if (run->watching) {
 		if (run->watcher.pids_hit)
-			add_hit(run->exec, LIMIT_PIDS, run->spec->limits.pids, run->watcher.pids_peak, "watcher");
+			add_hit(run->exec, LIMIT_PIDS, run->spec->limits.pids,
+				run->watcher.pids_peak, "watcher");
 		usage->memory_peak_bytes = run->watcher.memory_peak_bytes;
 		usage->pids_peak = run->watcher.pids_peak;
 	}
 	if (run->sandbox.cgroup.path[0])
 		return;
 	if (all) {
-		usage->cpu_user_us = without(larger(timeval_us(&all->ru_utime), run->seen_cpu_user_us), run->earlier_cpu_user_us);
-		usage->cpu_system_us = without(larger(timeval_us(&all->ru_stime), run->seen_cpu_system_us), run->earlier_cpu_system_us);
-		usage->memory_peak_bytes = larger(usage->memory_peak_bytes, (uint64_t)all->ru_maxrss * 1024);
+		usage->cpu_user_us =
+			without(larger(timeval_us(&all->ru_utime), run->seen_cpu_user_us),
+				run->earlier_cpu_user_us);
+		usage->cpu_system_us =
+			without(larger(timeval_us(&all->ru_stime), run->seen_cpu_system_us),
+				run->earlier_cpu_system_us);
+		usage->memory_peak_bytes =
+			larger(usage->memory_peak_bytes, (uint64_t)all->ru_maxrss * 1024);
 	} else {
 		usage->cpu_user_us = run->ended.cpu_user_us;
 		usage->cpu_system_us = run->ended.cpu_system_us;
-		usage->memory_peak_bytes = larger(usage->memory_peak_bytes, run->ended.memory_peak_bytes);
+		usage->memory_peak_bytes =
+			larger(usage->memory_peak_bytes, run->ended.memory_peak_bytes);
 		run->earlier_cpu_user_us += usage->cpu_user_us;
 		run->earlier_cpu_system_us += usage->cpu_system_us;
 	}
@@ -615,24 +653,28 @@ static void begin_command(struct run *run, size_t index)
 	run->exec->exit_code = -1;
 	run->wait_status = -1;
 	for (int i = 0; i < 2; i++)
-		capture_init(&run->captures[i], run->spec->limits.output_bytes ? run->spec->limits.output_bytes : SIZE_MAX / 4);
+		capture_init(&run->captures[i], run->spec->limits.output_bytes
+							? run->spec->limits.output_bytes
+							: SIZE_MAX / 4);
 }
 
 static int prepare_stdio(struct run *run, struct error *err)
 {
-	return stdio_prepare(&run->spec->execs[run->index], run->spec->capture, run->spec->tty, &run->stdio, err);
+	return stdio_prepare(&run->spec->execs[run->index], run->spec->capture, run->spec->tty,
+		&run->stdio, err);
 }
 
 static void next_command(struct run *run)
 {
-	struct error err = { 0 };
+	struct error err = {0};
 
 	drain(run, now_us() + DRAIN_DEADLINE_MS * 1000);
 	finish_command(run, NULL);
 	stdio_close(&run->stdio);
 	begin_command(run, run->index + 1);
 	if (prepare_stdio(run, &err) < 0 ||
-		sandbox_exec(&run->sandbox, &run->spec->execs[run->index], run->index + 1 < run->spec->execs_count, &run->stdio, &err) < 0) {
+		sandbox_exec(&run->sandbox, &run->spec->execs[run->index],
+			run->index + 1 < run->spec->execs_count, &run->stdio, &err) < 0) {
 		fail(run, &err);
 		return;
 	}
@@ -670,10 +712,18 @@ static void finish(struct run *run)
 int sandbox_run(const struct spec *spec, const struct run_control *control, struct run_result *ret)
 {
 	struct run run = {
-		.spec = spec, .control = control, .result = ret, .sandbox = SANDBOX_NONE, .stdio = STDIO_NONE, .terminal = TERMINAL_NONE,
-		.proc_fd = -1, .signal_fd = -1, .tick_us = UINT64_MAX, .progress_us = UINT64_MAX,
+		.spec = spec,
+		.control = control,
+		.result = ret,
+		.sandbox = SANDBOX_NONE,
+		.stdio = STDIO_NONE,
+		.terminal = TERMINAL_NONE,
+		.proc_fd = -1,
+		.signal_fd = -1,
+		.tick_us = UINT64_MAX,
+		.progress_us = UINT64_MAX,
 	};
-	struct error err = { 0 };
+	struct error err = {0};
 
 	memset(ret, 0, sizeof *ret);
 	run.created_us = now_us();

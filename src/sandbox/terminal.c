@@ -18,7 +18,9 @@ enum { END_OF_FILE = 4 }; /* VEOF of a new terminal: ^D */
  */
 static void open_output(struct terminal *terminal, enum relay_target *ret_target)
 {
-	int fd = isatty(STDOUT_FILENO) ? open("/proc/self/fd/1", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
+	int fd = isatty(STDOUT_FILENO)
+			 ? open("/proc/self/fd/1", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)
+			 : -1;
 
 	terminal->owns_output = fd >= 0;
 	terminal->output = fd >= 0 ? fd : STDOUT_FILENO;
@@ -42,7 +44,8 @@ void terminal_resize(const struct terminal *terminal)
 
 	if (terminal->master < 0)
 		return;
-	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 ||
+		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
 		ioctl(terminal->master, TIOCSWINSZ, &size);
 }
 

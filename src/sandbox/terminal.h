@@ -17,16 +17,16 @@
 #include "sandbox/relay.h"
 
 struct terminal {
-	int master;      /* owned; -1: none */
-	int input;       /* the caller's descriptor 0 */
-	int output;      /* the caller's terminal opened anew without blocking, or its descriptor 1 */
+	int master; /* owned; -1: none */
+	int input;  /* the caller's descriptor 0 */
+	int output; /* the caller's terminal opened anew without blocking, or its descriptor 1 */
 	bool owns_output;
-	bool raw;        /* `saved` is to be restored */
+	bool raw; /* `saved` is to be restored */
 	struct termios saved;
 	struct relay relays[2]; /* in, out */
 };
 
-#define TERMINAL_NONE ((struct terminal){ .master = -1, .input = -1, .output = -1 })
+#define TERMINAL_NONE ((struct terminal){.master = -1, .input = -1, .output = -1})
 
 /* Takes over `master`, makes the caller's terminal raw where descriptor 0 is one, and sets up the relays. */
 void terminal_start(struct terminal *terminal, int master);

@@ -13,11 +13,12 @@ union control {
 	char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
 };
 
-int wire_send(int socket, const void *message, size_t length, const int *fds, size_t fds_count, int nowait)
+int wire_send(int socket, const void *message, size_t length, const int *fds, size_t fds_count,
+	int nowait)
 {
-	struct iovec iov = { .iov_base = (void *)message, .iov_len = length };
+	struct iovec iov = {.iov_base = (void *)message, .iov_len = length};
 	union control control;
-	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
 	if (fds_count > 0) {
@@ -59,15 +60,16 @@ static size_t take_fds(struct msghdr *header, int *fds, size_t room)
 
 ssize_t wire_receive(int socket, void *message, size_t size, int *fds, size_t *fds_count)
 {
-	struct iovec iov = { .iov_base = message, .iov_len = size };
+	struct iovec iov = {.iov_base = message, .iov_len = size};
 	union control control;
-	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
 	size_t room = fds_count ? *fds_count : 0;
 	ssize_t n;
 
 	if (room > 0) {
 		header.msg_control = &control;
-		header.msg_controllen = CMSG_SPACE(sizeof(int) * (room > WIRE_FDS_MAX ? WIRE_FDS_MAX : room));
+		header.msg_controllen =
+			CMSG_SPACE(sizeof(int) * (room > WIRE_FDS_MAX ? WIRE_FDS_MAX : room));
 	}
 	if (fds_count)
 		*fds_count = 0;

@@ -19,26 +19,28 @@
 enum { WIRE_FDS_MAX = 20 };
 
 enum agent_message_type {
-	AGENT_CREATED = 1, /* with descriptors: /proc, one for each tmpfs, then the terminal's master where there is one */
-	AGENT_FAILED,      /* something before the execution of a command failed: error */
+	AGENT_CREATED =
+		1, /* with descriptors: /proc, one for each tmpfs, then the terminal's master where there is one */
+	AGENT_FAILED, /* something before the execution of a command failed: error */
 	AGENT_EXEC_FAILED, /* the command could not be executed: value is errno, error says what was tried */
-	AGENT_ENDED,       /* the command ended: value is its wait status */
+	AGENT_ENDED, /* the command ended: value is its wait status */
 };
 
 struct agent_message {
 	uint32_t type;
 	int32_t value;
-	uint32_t tmpfs_count;   /* AGENT_CREATED */
-	uint32_t has_terminal;  /* AGENT_CREATED */
-	uint64_t cpu_user_us;   /* AGENT_ENDED: of all processes that ended since the command started */
+	uint32_t tmpfs_count;  /* AGENT_CREATED */
+	uint32_t has_terminal; /* AGENT_CREATED */
+	uint64_t
+		cpu_user_us; /* AGENT_ENDED: of all processes that ended since the command started */
 	uint64_t cpu_system_us;
 	uint64_t memory_peak_bytes; /* AGENT_ENDED: of the greatest single process */
-	struct error error;     /* sent with AGENT_FAILED and AGENT_EXEC_FAILED only */
+	struct error error;	    /* sent with AGENT_FAILED and AGENT_EXEC_FAILED only */
 };
 
 enum agent_request_type {
 	REQUEST_GO = 1, /* root: the maps are written */
-	REQUEST_EXEC,   /* with descriptors: the body (a memfd), 0, 1, 2 and, where has_cgroup, its cgroup.procs */
+	REQUEST_EXEC, /* with descriptors: the body (a memfd), 0, 1, 2 and, where has_cgroup, its cgroup.procs */
 	REQUEST_SIGNAL, /* to the command's process group: value is the signal */
 };
 
@@ -46,11 +48,13 @@ struct agent_request {
 	uint32_t type;
 	int32_t value;
 	uint32_t has_cgroup;
-	uint32_t more; /* another exec follows: end what this one leaves behind before saying that it ended */
+	uint32_t
+		more; /* another exec follows: end what this one leaves behind before saying that it ended */
 };
 
 /* Sends one message; without waiting with `nowait`. Returns 0, or -1 with errno. */
-int wire_send(int socket, const void *message, size_t length, const int *fds, size_t fds_count, int nowait);
+int wire_send(int socket, const void *message, size_t length, const int *fds, size_t fds_count,
+	int nowait);
 
 /*
  * Receives one message of at most `size` bytes. *fds_count is the room in `fds` and becomes the number

@@ -11,8 +11,10 @@
 
 void *xcalloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *pointer, size_t count, size_t size) __attribute__((returns_nonnull));
-void *xmemdup(const void *data, size_t length) __attribute__((malloc, returns_nonnull)); /* a NUL is put after it */
+void *xmemdup(const void *data, size_t length)
+	__attribute__((malloc, returns_nonnull)); /* a NUL is put after it */
 char *xstrdup(const char *text) __attribute__((malloc, returns_nonnull));
-char *xasprintf(const char *format, ...) __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
+char *xasprintf(const char *format, ...)
+	__attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
 
 #endif

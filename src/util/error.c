@@ -27,7 +27,8 @@ int error_set(struct error *err, int errnum, const char *format, ...)
 	if (errnum) {
 		size_t used = strlen(err->text);
 
-		snprintf(err->text + used, sizeof err->text - used, ": %s", strerrordesc_np(errnum) ?: "unknown error");
+		snprintf(err->text + used, sizeof err->text - used, ": %s",
+			strerrordesc_np(errnum) ?: "unknown error");
 	}
 	flatten(err->text);
 	return -1;
