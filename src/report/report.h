@@ -44,7 +44,8 @@ json_t *run_result_to_json(const struct run_result *result, const struct spec *s
  * used, and the option that raises it («killed: memory limit of 128 MiB reached …; raise it with
  * --memory»), and which limits were met besides. Writes an empty string when there is nothing to say.
  */
-void run_result_sentence(const struct run_result *result, const struct spec *spec, char *ret, size_t size);
+void run_result_sentence(
+	const struct run_result *result, const struct spec *spec, char *ret, size_t size);
 
 /* The same for one command of a run. */
 void exec_result_sentence(const struct run_result *result, size_t index, const struct spec *spec,

@@ -121,7 +121,7 @@ static void say(const struct agent_message *message)
 struct start {
 	const struct agent_exec *exec;
 	struct error error;
-	int errnum;	/* 0: executed */
+	int errnum;     /* 0: executed */
 	bool executing; /* what failed was execve */
 };
 
@@ -297,7 +297,7 @@ static void start_command(const struct agent_exec *exec)
 
 struct packed {
 	uint64_t argc, envc, cwd; /* cwd: offset of its string or 0 */
-	uint64_t strings[];	  /* offsets: argc and a 0, envc and a 0 */
+	uint64_t strings[];       /* offsets: argc and a 0, envc and a 0 */
 };
 
 static size_t count(char *const *strings, size_t *bytes)

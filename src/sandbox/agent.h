@@ -32,9 +32,9 @@ struct agent_exec {
 	char *const *argv;
 	char *const *env;
 	const char *cwd;
-	int fds[3];	  /* become 0, 1 and 2; closed in the agent after the start */
+	int fds[3];       /* become 0, 1 and 2; closed in the agent after the start */
 	int cgroup_procs; /* or -1 */
-	bool more;	  /* see REQUEST_EXEC */
+	bool more;        /* see REQUEST_EXEC */
 };
 
 /*

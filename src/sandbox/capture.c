@@ -164,7 +164,8 @@ static void track_lines(struct capture *capture, const uint8_t *data, size_t len
 	start = through_last_line_end(data, end);
 	if (rest > 0) {
 		if (start > 0)
-			capture->line_length = 0; /* the line that was being written ended before this one */
+			capture->line_length =
+				0; /* the line that was being written ended before this one */
 		append_to_line(capture, data + start, end - start);
 		finish_line(capture);
 	}
@@ -212,7 +213,7 @@ void capture_finish(struct capture *capture, struct captured *ret)
 	size_t head = head_size(capture), cut;
 	size_t ring = capture->limit - head;
 
-	*ret = (struct captured){ .data = capture->data, .total = capture->total };
+	*ret = (struct captured){.data = capture->data, .total = capture->total};
 	if (capture->total <= capture->limit) {
 		ret->head_length = capture->kept;
 	} else if (capture->data) {
@@ -220,7 +221,8 @@ void capture_finish(struct capture *capture, struct captured *ret)
 		cut = cut_at_start(capture->data + head, ring);
 		ret->head_length = head - cut_at_end(capture->data, head);
 		ret->tail_length = ring - cut;
-		memmove(capture->data + ret->head_length, capture->data + head + cut, ret->tail_length);
+		memmove(capture->data + ret->head_length, capture->data + head + cut,
+			ret->tail_length);
 	}
 	capture->data = NULL;
 	capture_init(capture, capture->limit);

@@ -17,13 +17,14 @@
 enum { CAPTURE_LINE_MAX = 256 };
 
 struct capture {
-	size_t limit;       /* bytes kept at most */
+	size_t limit; /* bytes kept at most */
 	uint8_t *data;
-	size_t size;        /* of data: what is allocated */
-	size_t kept;        /* bytes in data */
-	size_t oldest;      /* where the tail begins in its ring, once kept == limit */
-	uint64_t total;     /* bytes that came */
-	uint8_t last_line[CAPTURE_LINE_MAX]; /* for progress: the last finished line that is not empty, cut to the size */
+	size_t size;    /* of data: what is allocated */
+	size_t kept;    /* bytes in data */
+	size_t oldest;  /* where the tail begins in its ring, once kept == limit */
+	uint64_t total; /* bytes that came */
+	uint8_t last_line
+		[CAPTURE_LINE_MAX]; /* for progress: the last finished line that is not empty, cut to the size */
 	size_t last_line_length;
 	uint8_t line[CAPTURE_LINE_MAX]; /* the line that is being written */
 	size_t line_length;

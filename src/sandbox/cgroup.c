@@ -42,8 +42,8 @@
 enum {
 	PATH_SIZE = sizeof((struct cgroup *)0)->path,
 	NAME_SIZE = 64,
-	NAME_TRIES = 1000,  /* of N in nsbox-PID-N */
-	BASE_TRIES = 8,     /* the base may be removed between two steps by one that has just ended */
+	NAME_TRIES = 1000, /* of N in nsbox-PID-N */
+	BASE_TRIES = 8, /* the base may be removed between two steps by one that has just ended */
 	EMPTY_WAIT_MS = 2000,
 	SWEEP_WAIT_MS = 500,
 	DIRECTORY_MODE = 0700, /* so that no other user can hold the locks */
@@ -62,7 +62,8 @@ struct base {
 };
 
 /* Sets the reason. Always returns false. */
-__attribute__((format(printf, 2, 3))) static bool refuse(char why[ERROR_TEXT_MAX], const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool refuse(
+	char why[ERROR_TEXT_MAX], const char *format, ...)
 {
 	va_list ap;
 
@@ -105,7 +106,7 @@ static int open_directory(int dir_fd, const char *path)
 /* Where cgroup v2 is mounted. Returns a descriptor of it, or -1 with the reason in `why`. */
 static int open_mount(const char **ret_mount, char why[ERROR_TEXT_MAX])
 {
-	static const char *const mounts[] = { MOUNT, HYBRID_MOUNT };
+	static const char *const mounts[] = {MOUNT, HYBRID_MOUNT};
 
 	for (int i = 0; i < 2; i++) {
 		cleanup_close int fd = open_directory(AT_FDCWD, mounts[i]);
@@ -146,7 +147,7 @@ static int join_mount(const char *mount, const char *path, char ret[PATH_SIZE])
 
 static const char *missing_controller(int dir_fd)
 {
-	static const char *const needed[] = { "memory", "pids" };
+	static const char *const needed[] = {"memory", "pids"};
 
 	for (int i = 0; i < 2; i++)
 		if (!file_has_word(dir_fd, "cgroup.controllers", needed[i]))
@@ -160,7 +161,8 @@ static bool is_sole_process(int dir_fd)
 	char text[64], own[32];
 
 	snprintf(own, sizeof own, "%d", getpid());
-	return read_small_file(dir_fd, "cgroup.procs", text, sizeof text) > 0 && strcmp(text, own) == 0;
+	return read_small_file(dir_fd, "cgroup.procs", text, sizeof text) > 0 &&
+	       strcmp(text, own) == 0;
 }
 
 static bool has_processes(int dir_fd)
@@ -187,18 +189,22 @@ static bool can_delegate(int dir_fd, const char *path, bool sole, char why[ERROR
 {
 	const char *missing = missing_controller(dir_fd);
 	bool enabled = file_has_word(dir_fd, "cgroup.subtree_control", "memory") &&
-	               file_has_word(dir_fd, "cgroup.subtree_control", "pids");
+		       file_has_word(dir_fd, "cgroup.subtree_control", "pids");
 
 	if (missing)
 		return refuse(why, "the cgroup %s is without the %s controller", path, missing);
 	if (!is_writable(dir_fd, "."))
 		return refuse(why, "the cgroup %s is not writable for uid %u", path, geteuid());
 	if (!enabled && !is_writable(dir_fd, "cgroup.subtree_control"))
-		return refuse(why, "the cgroup %s does not pass the memory and pids controllers on, and its"
-			" cgroup.subtree_control is not writable for uid %u", path, geteuid());
+		return refuse(why,
+			"the cgroup %s does not pass the memory and pids controllers on, and its"
+			" cgroup.subtree_control is not writable for uid %u",
+			path, geteuid());
 	if (!enabled && !sole && !is_hierarchy_root(dir_fd) && has_processes(dir_fd))
-		return refuse(why, "the cgroup %s has processes in it, so that the kernel enables no"
-			" controllers for its children", path);
+		return refuse(why,
+			"the cgroup %s has processes in it, so that the kernel enables no"
+			" controllers for its children",
+			path);
 	return true;
 }
 
@@ -212,10 +218,12 @@ static bool can_reach(const char *mount, const char *path, char why[ERROR_TEXT_M
 	size_t mount_length = strlen(mount), common = 0;
 	const char *below = path + mount_length;
 
-	if (strncmp(path, mount, mount_length) != 0 || own_cgroup(own) < 0 || strncmp(own, "/..", 3) == 0)
+	if (strncmp(path, mount, mount_length) != 0 || own_cgroup(own) < 0 ||
+		strncmp(own, "/..", 3) == 0)
 		return true;
 	for (size_t i = 0;; i++) {
-		bool own_ends = own[i] == '\0' || own[i] == '/', below_ends = below[i] == '\0' || below[i] == '/';
+		bool own_ends = own[i] == '\0' || own[i] == '/',
+		     below_ends = below[i] == '\0' || below[i] == '/';
 
 		if (own_ends && below_ends)
 			common = i;
@@ -225,8 +233,10 @@ static bool can_reach(const char *mount, const char *path, char why[ERROR_TEXT_M
 	snprintf(ancestor, sizeof ancestor, "%s%.*s/cgroup.procs", mount, (int)common, own);
 	if (is_writable(AT_FDCWD, ancestor))
 		return true;
-	return refuse(why, "no process can be moved from %s%s, where this one is, into %s, since %s is not"
-		" writable for uid %u", mount, own, path, ancestor, geteuid());
+	return refuse(why,
+		"no process can be moved from %s%s, where this one is, into %s, since %s is not"
+		" writable for uid %u",
+		mount, own, path, ancestor, geteuid());
 }
 
 /* A cgroup that the user names. */
@@ -240,14 +250,17 @@ static bool choose_named(const char *named, struct base *ret, char why[ERROR_TEX
 	cleanup_close int mount_fd = open_mount(&mount, why);
 
 	if (!realpath(named, resolved) || (fd = open_directory(AT_FDCWD, resolved)) < 0)
-		return refuse(why, "the cgroup %s cannot be opened: %s", named, strerrordesc_np(errno));
+		return refuse(
+			why, "the cgroup %s cannot be opened: %s", named, strerrordesc_np(errno));
 	if (snprintf(ret->path, PATH_SIZE, "%s", resolved) >= PATH_SIZE - NAME_SIZE)
-		return refuse(why, "the path of the cgroup %.100s… is longer than %d bytes", named, PATH_SIZE - NAME_SIZE);
+		return refuse(why, "the path of the cgroup %.100s… is longer than %d bytes", named,
+			PATH_SIZE - NAME_SIZE);
 	if (!is_cgroup2(fd))
 		return refuse(why, "%s is not a directory of a cgroup v2 hierarchy", named);
 	if (mount_fd >= 0 && own_cgroup(own) == 0 && join_mount(mount, own, own_path) == 0 &&
-		(own_fd = open_directory(AT_FDCWD, own_path)) >= 0 && fstat(own_fd, &own_status) == 0 &&
-		fstat(fd, &status) == 0 && own_status.st_dev == status.st_dev && own_status.st_ino == status.st_ino)
+		(own_fd = open_directory(AT_FDCWD, own_path)) >= 0 &&
+		fstat(own_fd, &own_status) == 0 && fstat(fd, &status) == 0 &&
+		own_status.st_dev == status.st_dev && own_status.st_ino == status.st_ino)
 		ret->move_self = !is_hierarchy_root(fd) && is_sole_process(fd);
 	return can_delegate(fd, ret->path, ret->move_self, why) && can_reach(mount, ret->path, why);
 }
@@ -259,15 +272,18 @@ static bool choose_own(const char *mount, struct base *ret, char why[ERROR_TEXT_
 	cleanup_close int fd = -1;
 
 	if (own_cgroup(own) < 0 || strstr(own, "/..") || join_mount(mount, own, ret->path) < 0 ||
-		strlen(ret->path) >= PATH_SIZE - NAME_SIZE || (fd = open_directory(AT_FDCWD, ret->path)) < 0)
+		strlen(ret->path) >= PATH_SIZE - NAME_SIZE ||
+		(fd = open_directory(AT_FDCWD, ret->path)) < 0)
 		return refuse(why, "the cgroup of this process cannot be found below %s", mount);
 	ret->move_self = true;
 	if (!can_delegate(fd, ret->path, /* sole= */ true, why))
 		return false;
 	if (!is_writable(fd, "cgroup.procs"))
-		return refuse(why, "%s/cgroup.procs is not writable for uid %u", ret->path, geteuid());
+		return refuse(
+			why, "%s/cgroup.procs is not writable for uid %u", ret->path, geteuid());
 	if (is_hierarchy_root(fd) || !is_sole_process(fd))
-		return refuse(why, "the cgroup %s has other processes than this one in it", ret->path);
+		return refuse(
+			why, "the cgroup %s has other processes than this one in it", ret->path);
 	return true;
 }
 
@@ -286,7 +302,7 @@ static bool choose_base(const char *named, struct base *ret, char why[ERROR_TEXT
 	const char *mount = NULL, *missing;
 	cleanup_close int mount_fd = -1;
 
-	*ret = (struct base){ .create = false };
+	*ret = (struct base){.create = false};
 	if (named)
 		return choose_named(named, ret, why);
 	mount_fd = open_mount(&mount, why);
@@ -294,19 +310,22 @@ static bool choose_base(const char *named, struct base *ret, char why[ERROR_TEXT
 		return false;
 	missing = missing_controller(mount_fd);
 	if (missing)
-		return refuse(why, "cgroup v2 is mounted on %s without the %s controller%s", mount, missing,
-			strcmp(mount, HYBRID_MOUNT) == 0 ? ", which this host uses in cgroup v1" : "");
+		return refuse(why, "cgroup v2 is mounted on %s without the %s controller%s", mount,
+			missing,
+			strcmp(mount, HYBRID_MOUNT) == 0 ? ", which this host uses in cgroup v1"
+							 : "");
 	if (choose_own(mount, ret, why))
 		return true;
 	if (geteuid() != 0)
 		return false;
-	*ret = (struct base){ .create = false };
+	*ret = (struct base){.create = false};
 	return choose_root(mount_fd, mount, ret, why);
 }
 
 static int set_remedy(struct error *err)
 {
-	return error_hint(err, "Start nsbox as «systemd-run --user --scope -p Delegate=yes nsbox …» (root: without"
+	return error_hint(err,
+		"Start nsbox as «systemd-run --user --scope -p Delegate=yes nsbox …» (root: without"
 		" --user), or name with --cgroup a cgroup v2 directory that is yours, has the memory and pids"
 		" controllers and no processes in it.");
 }
@@ -322,7 +341,8 @@ int cgroup_probe(const char *named, char ret_base[256], char why[ERROR_TEXT_MAX]
 }
 
 /* Writes `text` into a file of a cgroup. */
-static int set_file(int dir_fd, const char *dir_path, const char *file, const char *text, struct error *err)
+static int set_file(
+	int dir_fd, const char *dir_path, const char *file, const char *text, struct error *err)
 {
 	if (write_small_file(dir_fd, file, text) == 0)
 		return 0;
@@ -335,7 +355,8 @@ static int enable_controllers(int dir_fd, const char *path, struct error *err)
 		!file_has_word(dir_fd, "cgroup.subtree_control", "pids"))
 		if (set_file(dir_fd, path, "cgroup.subtree_control", "+memory +pids", err) < 0) {
 			if (err->errnum == EBUSY)
-				error_context(err, "the cgroup has processes in it, so that no controllers can be"
+				error_context(err,
+					"the cgroup has processes in it, so that no controllers can be"
 					" enabled for its children");
 			return -1;
 		}
@@ -367,7 +388,7 @@ static int move_self(int base_fd, const char *path, struct error *err)
  */
 static void move_self_back(int base_fd)
 {
-	static const char *const controllers[] = { "-cpu", "-pids", "-memory" };
+	static const char *const controllers[] = {"-cpu", "-pids", "-memory"};
 	char name[NAME_SIZE];
 
 	for (int i = 0; i < 3; i++)
@@ -381,7 +402,7 @@ static void move_self_back(int base_fd)
 /* Removes MOUNT/nsbox where nobody else uses it: a directory with children is busy. */
 static void remove_root_base(const char *sandbox_path)
 {
-	static const char *const mounts[] = { MOUNT, HYBRID_MOUNT };
+	static const char *const mounts[] = {MOUNT, HYBRID_MOUNT};
 	char base[PATH_SIZE];
 
 	for (int i = 0; i < 2; i++) {
@@ -399,7 +420,8 @@ static int open_root_base(const char *path, struct error *err)
 	cleanup_close int mount_fd = -1;
 	int fd;
 
-	snprintf(mount, sizeof mount, "%.*s", (int)(strlen(path) - strlen("/" ROOT_BASE_NAME)), path);
+	snprintf(mount, sizeof mount, "%.*s", (int)(strlen(path) - strlen("/" ROOT_BASE_NAME)),
+		path);
 	mount_fd = open_directory(AT_FDCWD, mount);
 	if (mount_fd < 0)
 		return error_set(err, errno, "opening the cgroup %s", mount);
@@ -414,11 +436,13 @@ static int open_root_base(const char *path, struct error *err)
 /* Makes the base ready for children with controllers. Returns a descriptor of it, or -1 with *err. */
 static int prepare_base(const struct base *base, bool *ret_moved_self, struct error *err)
 {
-	cleanup_close int fd = base->create ? open_root_base(base->path, err) : open_directory(AT_FDCWD, base->path);
+	cleanup_close int fd = base->create ? open_root_base(base->path, err)
+					    : open_directory(AT_FDCWD, base->path);
 
 	*ret_moved_self = false;
 	if (fd < 0)
-		return base->create ? -1 : error_set(err, errno, "opening the cgroup %s", base->path);
+		return base->create ? -1
+				    : error_set(err, errno, "opening the cgroup %s", base->path);
 	if (base->move_self) {
 		if (move_self(fd, base->path, err) < 0)
 			return -1;
@@ -469,7 +493,7 @@ static void wait_until_empty(int dir_fd, int timeout_ms)
 {
 	cleanup_close int events_fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
 	uint64_t deadline_ms = now_ms() + (uint64_t)timeout_ms;
-	struct pollfd poll_fd = { .fd = events_fd, .events = POLLPRI };
+	struct pollfd poll_fd = {.fd = events_fd, .events = POLLPRI};
 
 	while (events_fd >= 0) {
 		char text[256];
@@ -540,9 +564,11 @@ static void sweep(int base_fd)
 			continue;
 		if (strncmp(entry->d_name, sandbox_prefix, strlen(sandbox_prefix)) == 0)
 			sweep_one(base_fd, entry->d_name);
-		else if (strncmp(entry->d_name, supervisor_prefix, strlen(supervisor_prefix)) == 0 &&
+		else if (strncmp(entry->d_name, supervisor_prefix, strlen(supervisor_prefix)) ==
+				 0 &&
 			 strcmp(entry->d_name, own) != 0)
-			unlinkat(base_fd, entry->d_name, AT_REMOVEDIR); /* refused while somebody is in it */
+			unlinkat(base_fd, entry->d_name,
+				AT_REMOVEDIR); /* refused while somebody is in it */
 	}
 	closedir(directory);
 }
@@ -552,8 +578,8 @@ static bool is_still_there(int base_fd, const char *name, int fd)
 {
 	struct stat by_name, by_fd;
 
-	return fstatat(base_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &by_fd) == 0 &&
-	       by_name.st_ino == by_fd.st_ino;
+	return fstatat(base_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstat(fd, &by_fd) == 0 && by_name.st_ino == by_fd.st_ino;
 }
 
 /* Makes nsbox-PID-N and locks it. Returns its descriptor, or -1 with errno. */
@@ -572,7 +598,8 @@ static int make_locked(int base_fd, char ret_name[NAME_SIZE])
 			return -1;
 		}
 		fd = open_directory(base_fd, ret_name);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still_there(base_fd, ret_name, fd))
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+			is_still_there(base_fd, ret_name, fd))
 			return move_fd(&fd);
 		if (fd < 0 && errno != ENOENT && errno != ENODEV)
 			return -1;
@@ -581,7 +608,8 @@ static int make_locked(int base_fd, char ret_name[NAME_SIZE])
 	return -1;
 }
 
-static int set_number(const struct cgroup *cgroup, const char *file, uint64_t number, struct error *err)
+static int set_number(
+	const struct cgroup *cgroup, const char *file, uint64_t number, struct error *err)
 {
 	char text[32];
 
@@ -599,7 +627,8 @@ static int set_cpu_limit(const struct cgroup *cgroup, uint32_t cpu_millis, struc
 		period_us = PERIOD_MAX_US;
 		quota_us = (uint64_t)cpu_millis * PERIOD_MAX_US / 1000;
 	}
-	snprintf(text, sizeof text, "%llu %llu", (unsigned long long)quota_us, (unsigned long long)period_us);
+	snprintf(text, sizeof text, "%llu %llu", (unsigned long long)quota_us,
+		(unsigned long long)period_us);
 	return set_file(cgroup->fd, cgroup->path, "cpu.max", text, err);
 }
 
@@ -620,8 +649,11 @@ static int set_limits(struct cgroup *cgroup, const struct spec *spec, struct err
 	if (cgroup->cpu)
 		return set_cpu_limit(cgroup, limits->cpu_millis, err);
 	if (spec->require_cgroup) {
-		error_set(err, 0, "the CPU limit cannot be enforced: %s is without the cpu controller", cgroup->path);
-		return error_hint(err, "For systemd: put «Delegate=cpu memory pids» into a drop-in of user@.service;"
+		error_set(err, 0,
+			"the CPU limit cannot be enforced: %s is without the cpu controller",
+			cgroup->path);
+		return error_hint(err,
+			"For systemd: put «Delegate=cpu memory pids» into a drop-in of user@.service;"
 			" else enable cpu in cgroup.subtree_control of the cgroups above.");
 	}
 	return 0;
@@ -631,7 +663,8 @@ static int fill(struct cgroup *cgroup, const struct spec *spec, struct error *er
 {
 	cgroup->memory = cgroup->pids = true;
 	cgroup->cpu = file_has_word(cgroup->fd, "cgroup.controllers", "cpu");
-	if (set_limits(cgroup, spec, err) < 0 || enable_controllers(cgroup->fd, cgroup->path, err) < 0)
+	if (set_limits(cgroup, spec, err) < 0 ||
+		enable_controllers(cgroup->fd, cgroup->path, err) < 0)
 		return -1;
 	if (mkdirat(cgroup->fd, "agent", DIRECTORY_MODE) < 0)
 		return error_set(err, errno, "making the cgroup %s/agent", cgroup->path);
@@ -642,7 +675,8 @@ static int fill(struct cgroup *cgroup, const struct spec *spec, struct error *er
 }
 
 /* Makes the sandbox's cgroup in the base. On failure nothing of it is left. */
-static int make_sandbox(const struct base *base, const struct spec *spec, struct cgroup *ret, struct error *err)
+static int make_sandbox(
+	const struct base *base, const struct spec *spec, struct cgroup *ret, struct error *err)
 {
 	struct cgroup cgroup = CGROUP_NONE;
 	char name[NAME_SIZE];
@@ -660,11 +694,13 @@ static int make_sandbox(const struct base *base, const struct spec *spec, struct
 				move_self_back(base_fd);
 		}
 		/* MOUNT/nsbox is removed by whoever leaves it empty. */
-		if (!base->create || (err->errnum != ENOENT && err->errnum != ENODEV) || i == BASE_TRIES)
+		if (!base->create || (err->errnum != ENOENT && err->errnum != ENODEV) ||
+			i == BASE_TRIES)
 			return -1;
 	}
 	/* It fits: a base's path is at most PATH_SIZE - NAME_SIZE long. */
-	if (snprintf(cgroup.path, sizeof cgroup.path, "%s/%s", base->path, name) < 0 || fill(&cgroup, spec, err) < 0) {
+	if (snprintf(cgroup.path, sizeof cgroup.path, "%s/%s", base->path, name) < 0 ||
+		fill(&cgroup, spec, err) < 0) {
 		cgroup_destroy(&cgroup);
 		return -1;
 	}
@@ -672,7 +708,8 @@ static int make_sandbox(const struct base *base, const struct spec *spec, struct
 	return 0;
 }
 
-int cgroup_create(const struct spec *spec, struct cgroup *ret, char why[ERROR_TEXT_MAX], struct error *err)
+int cgroup_create(
+	const struct spec *spec, struct cgroup *ret, char why[ERROR_TEXT_MAX], struct error *err)
 {
 	struct base base;
 
@@ -713,7 +750,8 @@ int cgroup_create_run(struct cgroup *cgroup, unsigned number, int *ret_procs_fd,
 	if (set_file(run_fd, path, "memory.oom.group", "1", err) < 0)
 		return -1;
 	/* One less than the sandbox's, in which the agent counts. */
-	if (read_small_file(cgroup->fd, "pids.max", pids_max, sizeof pids_max) > 0 && strcmp(pids_max, "max") != 0) {
+	if (read_small_file(cgroup->fd, "pids.max", pids_max, sizeof pids_max) > 0 &&
+		strcmp(pids_max, "max") != 0) {
 		snprintf(pids_max, sizeof pids_max, "%llu", strtoull(pids_max, NULL, 10) - 1);
 		if (set_file(run_fd, path, "pids.max", pids_max, err) < 0)
 			return -1;
@@ -726,16 +764,16 @@ int cgroup_create_run(struct cgroup *cgroup, unsigned number, int *ret_procs_fd,
 	return 0;
 }
 
-static void add_hit(struct exec_result *result, enum limit_kind limit, uint64_t value, uint64_t used, const char *known_from)
+static void add_hit(struct exec_result *result, enum limit_kind limit, uint64_t value,
+	uint64_t used, const char *known_from)
 {
 	if (result->hits_count < LIMIT_MAX)
 		result->hits[result->hits_count++] = (struct limit_hit){
-			.limit = limit, .value = value, .used = used, .known_from = known_from
-		};
+			.limit = limit, .value = value, .used = used, .known_from = known_from};
 }
 
-static void read_memory(const struct cgroup *cgroup, int run_fd, const struct spec *spec, struct exec_result *result,
-	bool *ret_oom)
+static void read_memory(const struct cgroup *cgroup, int run_fd, const struct spec *spec,
+	struct exec_result *result, bool *ret_oom)
 {
 	uint64_t limit = spec->limits.memory_bytes, used;
 
@@ -748,16 +786,19 @@ static void read_memory(const struct cgroup *cgroup, int run_fd, const struct sp
 	add_hit(result, LIMIT_MEMORY, limit, used ? used : limit, "memory.events");
 }
 
-static void read_pids(const struct cgroup *cgroup, int run_fd, const struct spec *spec, struct exec_result *result)
+static void read_pids(const struct cgroup *cgroup, int run_fd, const struct spec *spec,
+	struct exec_result *result)
 {
 	uint32_t limit = spec->limits.pids;
 
 	result->usage.pids_peak = (uint32_t)read_number(run_fd, "pids.peak");
-	if (limit && (read_key(run_fd, "pids.events", "max") > 0 || read_key(cgroup->fd, "pids.events.local", "max") > 0))
+	if (limit && (read_key(run_fd, "pids.events", "max") > 0 ||
+			     read_key(cgroup->fd, "pids.events.local", "max") > 0))
 		add_hit(result, LIMIT_PIDS, limit, limit, "pids.events");
 }
 
-static void read_cpu(const struct cgroup *cgroup, int run_fd, const struct spec *spec, struct exec_result *result)
+static void read_cpu(const struct cgroup *cgroup, int run_fd, const struct spec *spec,
+	struct exec_result *result)
 {
 	struct usage *usage = &result->usage;
 	uint64_t used_us, limit = spec->limits.cpu_millis;
@@ -766,11 +807,12 @@ static void read_cpu(const struct cgroup *cgroup, int run_fd, const struct spec 
 	usage->cpu_system_us = read_key(run_fd, "cpu.stat", "system_usec");
 	used_us = usage->cpu_user_us + usage->cpu_system_us;
 	if (limit && read_key(cgroup->fd, "cpu.stat", "nr_throttled") > cgroup->throttled_before)
-		add_hit(result, LIMIT_CPU, limit, usage->wall_us ? used_us * 1000 / usage->wall_us : limit, "cpu.stat");
+		add_hit(result, LIMIT_CPU, limit,
+			usage->wall_us ? used_us * 1000 / usage->wall_us : limit, "cpu.stat");
 }
 
-void cgroup_read_run(const struct cgroup *cgroup, unsigned number, const struct spec *spec, struct exec_result *result,
-	bool *ret_oom)
+void cgroup_read_run(const struct cgroup *cgroup, unsigned number, const struct spec *spec,
+	struct exec_result *result, bool *ret_oom)
 {
 	char name[NAME_SIZE];
 	cleanup_close int run_fd = -1;

@@ -19,15 +19,15 @@
 #include "sandbox/spec.h"
 
 struct cgroup {
-	char path[256]; /* of nsbox-PID-N; empty: there is none */
-	int fd;         /* the directory, O_RDONLY | O_CLOEXEC, flocked exclusively */
-	int agent_fd;   /* the directory of agent/, for CLONE_INTO_CGROUP */
+	char path[256];         /* of nsbox-PID-N; empty: there is none */
+	int fd;                 /* the directory, O_RDONLY | O_CLOEXEC, flocked exclusively */
+	int agent_fd;           /* the directory of agent/, for CLONE_INTO_CGROUP */
 	bool memory, pids, cpu; /* which controllers act in it */
-	bool moved_self; /* this process moved itself to BASE/supervisor-PID, to be undone */
+	bool moved_self;        /* this process moved itself to BASE/supervisor-PID, to be undone */
 	uint64_t throttled_before; /* private: nr_throttled when the newest run was made */
 };
 
-#define CGROUP_NONE ((struct cgroup){ .fd = -1, .agent_fd = -1 })
+#define CGROUP_NONE ((struct cgroup){.fd = -1, .agent_fd = -1})
 
 /*
  * Chooses the base (the one that the spec names; our own where it is writable and we are its only
@@ -39,7 +39,8 @@ struct cgroup {
  * *err when it does. A cgroup without the memory or pids controller is not usable. A missing cpu
  * controller is an error only where a cgroup is required and a CPU limit is asked for.
  */
-int cgroup_create(const struct spec *spec, struct cgroup *ret, char why[ERROR_TEXT_MAX], struct error *err);
+int cgroup_create(
+	const struct spec *spec, struct cgroup *ret, char why[ERROR_TEXT_MAX], struct error *err);
 
 /*
  * Makes run-`number` and opens its cgroup.procs for writing: the vforked child writes "0" there.

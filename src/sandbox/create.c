@@ -356,7 +356,7 @@ int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool mor
 	static char *no_env[] = {NULL};
 	struct agent_request request = {.type = REQUEST_EXEC, .more = more};
 	cleanup_close int body = agent_pack_exec(exec->argv, exec->env ? exec->env : no_env,
-		exec->cwd			   ? exec->cwd
+		exec->cwd                          ? exec->cwd
 		: sandbox->spec->root == ROOT_HOST ? "/workspace"
 						   : "/");
 	cleanup_close int cgroup_procs = -1;

@@ -31,12 +31,12 @@ enum {
 };
 
 struct idmap {
-	bool by_parent;		     /* the parent writes the maps: the caller is root */
-	bool range;		     /* 65536 ids, else one */
-	uint32_t uid, gid;	     /* inside */
+	bool by_parent;              /* the parent writes the maps: the caller is root */
+	bool range;                  /* 65536 ids, else one */
+	uint32_t uid, gid;           /* inside */
 	uint32_t host_uid, host_gid; /* what they are on the host */
-	uint32_t first;		     /* range: host id of id 0 inside */
-	int slot_fd;		     /* holds the lock; -1 for an ordinary caller */
+	uint32_t first;              /* range: host id of id 0 inside */
+	int slot_fd;                 /* holds the lock; -1 for an ordinary caller */
 };
 
 /*

@@ -35,9 +35,9 @@
 
 /* What building the root yields. */
 struct root {
-	int fd;			       /* the root directory, attached */
-	int proc;		       /* the new /proc */
-	int dev;		       /* the new /dev */
+	int fd;                        /* the root directory, attached */
+	int proc;                      /* the new /proc */
+	int dev;                       /* the new /dev */
 	int tmpfs[1 + SPEC_TMPFS_MAX]; /* one on each tmpfs: the first is the scratch space */
 	size_t tmpfs_count;
 	int terminal_master; /* -1: none */

@@ -35,9 +35,9 @@ struct inside {
 	int stdio[3]; /* for the first command */
 	bool reopen
 		[3]; /* a regular file: to be opened anew through a read-only clone of its mount */
-	int root_tree;	 /* root calls: the clone of spec->root_path; else -1 */
+	int root_tree;   /* root calls: the clone of spec->root_path; else -1 */
 	int *bind_trees; /* root calls: a clone for each of spec->mounts, -1 for a tmpfs; else NULL */
-	int cgroup_procs;		  /* of the first command's leaf, or -1 */
+	int cgroup_procs;                 /* of the first command's leaf, or -1 */
 	const struct sock_filter *filter; /* or NULL: unconfined */
 	size_t filter_length;
 	struct agent_limits limits;

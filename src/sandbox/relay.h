@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum relay_target {
-	RELAY_FILE,	   /* a regular file: writing does not wait for anybody */
+	RELAY_FILE,        /* a regular file: writing does not wait for anybody */
 	RELAY_NONBLOCKING, /* a descriptor of ours with O_NONBLOCK */
 	RELAY_PIPE, /* somebody's pipe or device: at most PIPE_BUF bytes at a time, after POLLOUT */
 	RELAY_SOCKET, /* somebody's socket: MSG_DONTWAIT */

@@ -17,12 +17,12 @@
 #include "util/error.h"
 
 enum ended_by {
-	ENDED_EXITED,	 /* exit_code is the command's */
-	ENDED_SIGNALED,	 /* signal is the command's, and no limit of ours sent it */
-	ENDED_TIMEOUT,	 /* wall time was up */
-	ENDED_OOM,	 /* the memory limit */
+	ENDED_EXITED,    /* exit_code is the command's */
+	ENDED_SIGNALED,  /* signal is the command's, and no limit of ours sent it */
+	ENDED_TIMEOUT,   /* wall time was up */
+	ENDED_OOM,       /* the memory limit */
 	ENDED_CANCELLED, /* the caller went away or asked for it */
-	ENDED_SETUP,	 /* the command was never started: see error */
+	ENDED_SETUP,     /* the command was never started: see error */
 	ENDED_BY_MAX,
 };
 
@@ -52,8 +52,8 @@ enum enforced_by {
 /* A limit that a run met, whether it ended the run or not. Values are bytes, processes, ms or thousandths of a CPU. */
 struct limit_hit {
 	enum limit_kind limit;
-	uint64_t value;		/* the limit */
-	uint64_t used;		/* what was used, or seen when the limit acted */
+	uint64_t value;         /* the limit */
+	uint64_t used;          /* what was used, or seen when the limit acted */
 	const char *known_from; /* a literal: "memory.events", "watcher", "fstatfs", "SIGXFSZ" … */
 };
 
@@ -62,7 +62,7 @@ struct usage {
 	uint64_t cpu_user_us;
 	uint64_t cpu_system_us;
 	uint64_t memory_peak_bytes; /* 0: not known */
-	uint32_t pids_peak;	    /* 0: not known */
+	uint32_t pids_peak;         /* 0: not known */
 	uint64_t disk_used_bytes;   /* when the run ended */
 };
 
@@ -78,14 +78,14 @@ struct captured {
 struct exec_result {
 	const char *phase;
 	enum ended_by ended_by;
-	int exit_code;		   /* -1 unless ENDED_EXITED */
-	int signal;		   /* 0 unless it was ended by a signal (also SIGKILL by us) */
+	int exit_code;             /* -1 unless ENDED_EXITED */
+	int signal;                /* 0 unless it was ended by a signal (also SIGKILL by us) */
 	struct captured output[2]; /* standard output, standard error; empty without spec.capture */
 	struct limit_hit hits[LIMIT_MAX];
 	size_t hits_count;
 	struct usage usage;
 	struct error error; /* ENDED_SETUP: why; text is empty otherwise */
-	int exec_errno;	    /* why execve failed (exit_code is then 126 or 127), else 0 */
+	int exec_errno;     /* why execve failed (exit_code is then 126 or 127), else 0 */
 };
 
 enum { RESULT_WARNINGS_MAX = 8 };
@@ -95,8 +95,8 @@ struct run_result {
 	size_t execs_count; /* the ones that were started or failed in setup; at least 1 */
 	enum enforced_by enforced_by[LIMIT_MAX];
 	uint32_t host_uid, host_gid; /* what uid and gid inside are on the host */
-	bool id_range;		     /* 65536 ids are mapped, not one */
-	char cgroup[256];	     /* the sandbox's cgroup, or empty */
+	bool id_range;               /* 65536 ids are mapped, not one */
+	char cgroup[256];            /* the sandbox's cgroup, or empty */
 	char warnings[RESULT_WARNINGS_MAX]
 		     [ERROR_TEXT_MAX]; /* weaker than asked or usual, each a sentence */
 	size_t warnings_count;
@@ -116,9 +116,9 @@ const struct exec_result *run_result_last(const struct run_result *result);
  */
 int run_result_exit_status(const struct run_result *result);
 
-const char *ended_by_name(enum ended_by ended_by);	 /* "exited", "signaled", … */
-const char *limit_kind_name(enum limit_kind limit);	 /* "memory", "pids", … */
-const char *limit_kind_option(enum limit_kind limit);	 /* "--memory", … : what raises it */
+const char *ended_by_name(enum ended_by ended_by);       /* "exited", "signaled", … */
+const char *limit_kind_name(enum limit_kind limit);      /* "memory", "pids", … */
+const char *limit_kind_option(enum limit_kind limit);    /* "--memory", … : what raises it */
 const char *enforced_by_name(enum enforced_by enforcer); /* "cgroup", …; "none" */
 
 #endif

@@ -19,7 +19,7 @@ struct error;
 
 enum {
 	SPEC_MEMORY_DEFAULT = 512 << 20, /* bytes */
-	SPEC_DISK_DEFAULT = 256 << 20,	 /* bytes */
+	SPEC_DISK_DEFAULT = 256 << 20,   /* bytes */
 	SPEC_PIDS_DEFAULT = 256,
 	SPEC_TIMEOUT_DEFAULT_MS = 30 * 1000,
 	SPEC_OUTPUT_DEFAULT = 1 << 20, /* bytes kept of each stream */
@@ -28,7 +28,7 @@ enum {
 };
 
 enum root_kind {
-	ROOT_HOST,	/* the host's /usr and a short list of /etc, read-only */
+	ROOT_HOST,      /* the host's /usr and a short list of /etc, read-only */
 	ROOT_DIRECTORY, /* any directory, under an overlay on a tmpfs */
 };
 
@@ -60,14 +60,14 @@ struct file_spec {
 
 /* The value 0 means «no limit» for every limit but memory_bytes, pids and disk_bytes, which are always set. */
 struct limits {
-	uint64_t memory_bytes;	  /* of the whole sandbox, files on tmpfs included */
-	uint64_t disk_bytes;	  /* writable space: all the tmpfs of the sandbox together */
-	uint64_t disk_inodes;	  /* 0: limits_disk_inodes derives it */
-	uint32_t pids;		  /* processes and threads at one time */
-	uint32_t cpu_millis;	  /* thousandths of a CPU */
-	uint32_t open_files;	  /* RLIMIT_NOFILE */
+	uint64_t memory_bytes;    /* of the whole sandbox, files on tmpfs included */
+	uint64_t disk_bytes;      /* writable space: all the tmpfs of the sandbox together */
+	uint64_t disk_inodes;     /* 0: limits_disk_inodes derives it */
+	uint32_t pids;            /* processes and threads at one time */
+	uint32_t cpu_millis;      /* thousandths of a CPU */
+	uint32_t open_files;      /* RLIMIT_NOFILE */
 	uint64_t file_size_bytes; /* RLIMIT_FSIZE */
-	uint64_t output_bytes;	  /* kept of each captured stream: head and tail */
+	uint64_t output_bytes;    /* kept of each captured stream: head and tail */
 };
 
 /*
@@ -110,9 +110,9 @@ struct spec {
 	struct limits limits;
 	char *cgroup; /* absolute path of a cgroup v2 directory below which to work, or NULL */
 	bool require_cgroup;
-	char *seccomp_name;	    /* "default", "unconfined" or the path of a profile */
+	char *seccomp_name;         /* "default", "unconfined" or the path of a profile */
 	struct sock_filter *filter; /* compiled; NULL only for "unconfined" */
-	size_t filter_length;	    /* instructions */
+	size_t filter_length;       /* instructions */
 	struct sock_filter
 		*filter_tier2; /* the same with memfd_create and shmget answering ENOSYS */
 	size_t filter_tier2_length;

@@ -48,7 +48,7 @@ enum {
 	COST_FACTOR = 4, /* looking takes at most a fifth of the time */
 	EXACT_BUDGET_US = 200 * 1000,
 	DOUBTFUL_TICKS = 10,
-	DOUBTFUL_PAGES = 16,     /* how far a vforked child's RSS may be from its parent's */
+	DOUBTFUL_PAGES = 16,      /* how far a vforked child's RSS may be from its parent's */
 	FLAG_FORK_NO_EXEC = 0x40, /* PF_FORKNOEXEC: forked, and has not executed yet */
 };
 
@@ -101,7 +101,8 @@ static int parse_stat(const char *text, struct process *ret)
 	unsigned long vsize;
 	long rss;
 
-	if (!fields || sscanf(fields + 1,
+	if (!fields ||
+		sscanf(fields + 1,
 			" %c %ld %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %*u %lu %ld",
 			&ret->state, &parent, &ret->flags, &threads, &vsize, &rss) != 6)
 		return -1;
@@ -145,7 +146,8 @@ static pid_t listing_next(struct listing *listing)
 
 		if (listing->at >= listing->length) {
 			listing->at = 0;
-			listing->length = getdents64(listing->fd, listing->buffer, sizeof listing->buffer);
+			listing->length =
+				getdents64(listing->fd, listing->buffer, sizeof listing->buffer);
 			if (listing->length <= 0)
 				return 0;
 		}
@@ -208,7 +210,8 @@ static int read_proportional(int proc_fd, pid_t pid, uint64_t *ret_anonymous, ui
 	snprintf(path, sizeof path, "%d/smaps_rollup", pid);
 	if (read_small_file(proc_fd, path, text, sizeof text) < 0)
 		return -1;
-	if (!find_kib(text, "Pss_Anon", ret_anonymous) || !find_kib(text, "Pss_Shmem", ret_shared)) {
+	if (!find_kib(text, "Pss_Anon", ret_anonymous) ||
+		!find_kib(text, "Pss_Shmem", ret_shared)) {
 		errno = ENODATA;
 		return -1;
 	}
@@ -220,8 +223,10 @@ static bool may_share_parents_memory(const struct process *process, const struct
 {
 	uint64_t a = process->resident_pages, b = parent->resident_pages;
 
-	return (process->flags & FLAG_FORK_NO_EXEC) && (parent->state == 'D' || parent->threads > 1) &&
-	       process->virtual_bytes == parent->virtual_bytes && (a > b ? a - b : b - a) <= DOUBTFUL_PAGES;
+	return (process->flags & FLAG_FORK_NO_EXEC) &&
+	       (parent->state == 'D' || parent->threads > 1) &&
+	       process->virtual_bytes == parent->virtual_bytes &&
+	       (a > b ? a - b : b - a) <= DOUBTFUL_PAGES;
 }
 
 static int compare_pids(const void *a, const void *b)
@@ -232,9 +237,10 @@ static int compare_pids(const void *a, const void *b)
 }
 
 /* Processes are listed in ascending order, so an earlier parent is found by bisection. */
-static bool is_doubtful(const struct process *processes, size_t count, const struct process *process)
+static bool is_doubtful(
+	const struct process *processes, size_t count, const struct process *process)
 {
-	struct process key = { .pid = process->parent };
+	struct process key = {.pid = process->parent};
 	const struct process *parent = NULL;
 
 	if (count)
@@ -246,7 +252,8 @@ static bool is_doubtful(const struct process *processes, size_t count, const str
  * Adds one process to the sums: exactly while there is time, else with its RSS. (ESRCH and ENOENT: it
  * is gone, or it is a zombie or a kernel thread and has no memory.)
  */
-static void add_process(int proc_fd, const struct process *process, bool exactly, bool doubtful, struct sums *sums)
+static void add_process(
+	int proc_fd, const struct process *process, bool exactly, bool doubtful, struct sums *sums)
 {
 	uint64_t anonymous = 0, shared = 0;
 
@@ -273,7 +280,7 @@ static void sum_exactly(int proc_fd, uint64_t started_us, struct sums *ret)
 	size_t count = 0, size = 0;
 	pid_t pid;
 
-	*ret = (struct sums){ 0 };
+	*ret = (struct sums){0};
 	if (listing_open(&listing, proc_fd) < 0)
 		return;
 	while ((pid = listing_next(&listing)) > 0) {
@@ -284,7 +291,8 @@ static void sum_exactly(int proc_fd, uint64_t started_us, struct sums *ret)
 		add_process(proc_fd, &process, now_us() - started_us < EXACT_BUDGET_US,
 			is_doubtful(processes, count, &process), ret);
 		if (count == size) {
-			struct process *grown = reallocarray(processes, size ? size * 2 : 64, sizeof *grown);
+			struct process *grown =
+				reallocarray(processes, size ? size * 2 : 64, sizeof *grown);
 
 			if (!grown)
 				continue; /* its children will not be seen as doubtful, which is the safe side */
@@ -310,7 +318,8 @@ static bool decide(struct watcher *watcher, uint64_t tmpfs, uint64_t started_us,
 	sum_exactly(watcher->proc_fd, started_us, &sums);
 	full = sums.anonymous + max_u64(sums.shared, tmpfs);
 	certain = full - (sums.doubtful < full ? sums.doubtful : full);
-	watcher->doubtful_ticks = full > limit && certain <= limit ? watcher->doubtful_ticks + 1 : 0;
+	watcher->doubtful_ticks =
+		full > limit && certain <= limit ? watcher->doubtful_ticks + 1 : 0;
 	*ret_used = full > limit && watcher->doubtful_ticks < DOUBTFUL_TICKS ? certain : full;
 	return *ret_used > limit;
 }
@@ -360,8 +369,9 @@ static void add_cpu(int proc_fd, pid_t pid, uint64_t *user_ticks, uint64_t *syst
 	if (read_small_file(proc_fd, path, text, sizeof text) < 0)
 		return;
 	fields = strrchr(text, ')');
-	if (!fields || sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &user, &system, &children_user,
-			       &children_system) != 4)
+	if (!fields ||
+		sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu",
+			&user, &system, &children_user, &children_system) != 4)
 		return;
 	*user_ticks += user + children_user;
 	*system_ticks += system + children_system;

@@ -17,17 +17,20 @@
 #include <stdint.h>
 
 struct watcher {
-	int proc_fd;               /* the sandbox's /proc; borrowed */
-	const int *tmpfs_fds;      /* one on each tmpfs; borrowed */
+	int proc_fd;          /* the sandbox's /proc; borrowed */
+	const int *tmpfs_fds; /* one on each tmpfs; borrowed */
 	size_t tmpfs_count;
 	uint64_t memory_limit_bytes;
 	uint32_t pids_limit;
 	/* what was seen */
-	uint64_t memory_peak_bytes; /* the greatest best-known sum: exact where exact was taken, else the upper bound */
-	uint32_t pids_peak;         /* processes and threads, pid 1 left out */
-	bool pids_hit;              /* the count was seen at the limit */
-	unsigned next_tick_ms;      /* when to look again: 10 above half the limit, else 50; later where looking is dear */
-	unsigned doubtful_ticks;    /* private: looks in a row that were over the limit only with what may be counted twice */
+	uint64_t
+		memory_peak_bytes; /* the greatest best-known sum: exact where exact was taken, else the upper bound */
+	uint32_t pids_peak; /* processes and threads, pid 1 left out */
+	bool pids_hit;      /* the count was seen at the limit */
+	unsigned
+		next_tick_ms; /* when to look again: 10 above half the limit, else 50; later where looking is dear */
+	unsigned
+		doubtful_ticks; /* private: looks in a row that were over the limit only with what may be counted twice */
 };
 
 /* Looks once. Returns true when the memory limit is exceeded; *ret_used is then the sum that decided. Never blocks. */

@@ -35,7 +35,7 @@ struct agent_message {
 		cpu_user_us; /* AGENT_ENDED: of all processes that ended since the command started */
 	uint64_t cpu_system_us;
 	uint64_t memory_peak_bytes; /* AGENT_ENDED: of the greatest single process */
-	struct error error;	    /* sent with AGENT_FAILED and AGENT_EXEC_FAILED only */
+	struct error error;         /* sent with AGENT_FAILED and AGENT_EXEC_FAILED only */
 };
 
 enum agent_request_type {

@@ -16,7 +16,7 @@
 enum { ERROR_TEXT_MAX = 512, ERROR_HINT_MAX = 512 };
 
 struct error {
-	int errnum;		   /* 0 where no system call failed */
+	int errnum;                /* 0 where no system call failed */
 	char text[ERROR_TEXT_MAX]; /* one line, no newline, valid UTF-8 where its parts were */
 	char hint[ERROR_HINT_MAX]; /* one line or empty */
 };

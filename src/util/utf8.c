@@ -12,13 +12,13 @@ static const char REPLACEMENT[] = "\xef\xbf\xbd"; /* U+FFFD */
 /* What may follow a first byte: how many bytes, and the range of the second (table 3-7 of Unicode). */
 struct lead {
 	uint8_t first, last; /* of the lead byte */
-	uint8_t length;	     /* of the character */
+	uint8_t length;      /* of the character */
 	uint8_t second_min, second_max;
 };
 
 static const struct lead leads[] = {
 	{0x00, 0x7f, 1, 0, 0}, {0xc2, 0xdf, 2, 0x80, 0xbf},
-	{0xe0, 0xe0, 3, 0xa0, 0xbf},				  /* below: overlong */
+	{0xe0, 0xe0, 3, 0xa0, 0xbf},                              /* below: overlong */
 	{0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, /* above: surrogates */
 	{0xee, 0xef, 3, 0x80, 0xbf}, {0xf0, 0xf0, 4, 0x90, 0xbf}, /* below: overlong */
 	{0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f}, /* above: over U+10FFFF */
