@@ -270,6 +270,24 @@ static json_t *error_to_json(const struct exec_result *exec)
 		error->errnum ? json_string(error_name(error->errnum)) : json_null());
 }
 
+static json_t *images_to_json(const struct run_result *result)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < result->images_count; i++) {
+		const struct result_image *image = &result->images[i];
+		size_t length;
+		cleanup_free char *data = base64_encode(image->data, image->length);
+		cleanup_free char *name =
+			utf8_replace_invalid(image->name, strlen(image->name), &length);
+
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:i, s:s}", "name", name, "mime_type",
+				      image->type, "bytes", (int)image->length, "data", data));
+	}
+	return list;
+}
+
 json_t *run_result_to_json(const struct run_result *result, const struct spec *spec)
 {
 	const struct exec_result *last = run_result_last(result);
@@ -282,6 +300,11 @@ json_t *run_result_to_json(const struct run_result *result, const struct spec *s
 	json_object_set_new(object, "limits", limits_to_json(result, spec));
 	json_object_set_new(object, "sandbox", sandbox_to_json(result, spec));
 	json_object_set_new(object, "warnings", warnings_to_json(result));
+	if (spec->collect_images) {
+		json_object_set_new(object, "images", images_to_json(result));
+		json_object_set_new(
+			object, "images_left_out", json_integer(result->images_left_out));
+	}
 	json_object_set_new(object, "timing",
 		json_pack("{s:o, s:o}", "setup_ms", milliseconds(result->setup_us), "total_ms",
 			milliseconds(result->total_us)));

@@ -110,6 +110,8 @@ static const struct field spec_fields[] = {
 	{"require_cgroup", FIELD_BOOL, AT(spec, require_cgroup)},
 	{"seccomp", FIELD_STRING, AT(spec, seccomp_name)},
 	{"capture", FIELD_BOOL, AT(spec, capture)},
+	{"collect_images", FIELD_BOOL, AT(spec, collect_images)},
+	{"keep_output", FIELD_BOOL, AT(spec, keep_output)},
 	{"tty", FIELD_BOOL, AT(spec, tty)},
 	{"execs", FIELD_ARRAY, AT(spec, execs), .fields = exec_fields,
 		.count = offsetof(struct spec, execs_count), .size = sizeof(struct exec_spec),

@@ -5,12 +5,20 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void run_result_free(struct run_result *result)
 {
 	for (size_t i = 0; i < result->execs_count; i++)
 		for (int stream = 0; stream < 2; stream++)
 			free(result->execs[i].output[stream].data);
+	for (size_t i = 0; i < result->images_count; i++) {
+		free(result->images[i].name);
+		free(result->images[i].data);
+	}
+	for (int stream = 0; stream < 2; stream++)
+		if (result->kept_fds[stream] > 0)
+			close(result->kept_fds[stream]);
 	memset(result, 0, sizeof *result);
 }
 

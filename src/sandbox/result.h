@@ -88,7 +88,20 @@ struct exec_result {
 	int exec_errno;     /* why execve failed (exit_code is then 126 or 127), else 0 */
 };
 
-enum { RESULT_WARNINGS_MAX = 8 };
+/* An image file that the run left in its working directory. */
+struct result_image {
+	char *name;       /* in the directory; owned */
+	const char *type; /* MIME: a literal */
+	uint8_t *data;    /* owned */
+	size_t length;
+};
+
+enum {
+	RESULT_WARNINGS_MAX = 8,
+	RESULT_IMAGES_MAX = 8,
+	RESULT_IMAGE_BYTES_MAX = 1 << 20,
+	RESULT_KEPT_BYTES_MAX = 64 << 20,
+};
 
 struct run_result {
 	struct exec_result execs[SPEC_EXECS_MAX];
@@ -101,8 +114,17 @@ struct run_result {
 		     [ERROR_TEXT_MAX]; /* weaker than asked or usual, each a sentence */
 	size_t warnings_count;
 	size_t limits_warning; /* 1 + the index of the warning that no cgroup enforces the limits; 0: there is none */
-	uint64_t setup_us; /* from create to the first command's start */
-	uint64_t total_us; /* from create to destroyed */
+	struct result_image images[RESULT_IMAGES_MAX]; /* with spec.collect_images */
+	size_t images_count;
+	unsigned images_left_out; /* too large, or too many */
+	/*
+	 * With spec.keep_output: unlinked files with all that the last command wrote to standard output and
+	 * error, up to RESULT_KEPT_BYTES_MAX each; -1 where there is none (no space, or not asked for).
+	 */
+	int kept_fds[2];
+	bool kept_whole[2]; /* nothing is missing in it */
+	uint64_t setup_us;  /* from create to the first command's start */
+	uint64_t total_us;  /* from create to destroyed */
 };
 
 void run_result_free(struct run_result *result);

@@ -117,6 +117,8 @@ struct spec {
 		*filter_tier2; /* the same with memfd_create and shmget answering ENOSYS */
 	size_t filter_tier2_length;
 	bool capture; /* standard output and error are kept for the result, else the caller's own */
+	bool collect_images; /* see run_result.images */
+	bool keep_output;    /* with capture: see run_result.kept_fds */
 	bool tty;     /* the commands get a terminal of their own, relayed to the caller's */
 	struct exec_spec
 		execs[SPEC_EXECS_MAX]; /* run one after the other; stops at the first that fails */

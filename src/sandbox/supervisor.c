@@ -11,6 +11,7 @@
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,6 +25,7 @@
 
 #include "sandbox/agent.h"
 #include "sandbox/capture.h"
+#include "sandbox/collect.h"
 #include "sandbox/create.h"
 #include "sandbox/features.h"
 #include "sandbox/terminal.h"
@@ -31,6 +33,7 @@
 #include "sandbox/wire.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/file.h"
 
 enum {
 	SETUP_DEADLINE_MS = 60 * 1000,
@@ -341,6 +344,28 @@ static void serve_agent(struct run *run)
 
 /* --- output --- */
 
+/* Without a name, so that nothing is left of it whatever happens. */
+static int open_kept_file(void)
+{
+	const char *directory = getenv("TMPDIR");
+
+	return open(
+		directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
+
+/* Puts what was read into the kept file too, while there is room on its disk and below the limit. */
+static void keep(struct run *run, int stream, const uint8_t *data, size_t length)
+{
+	struct run_result *result = run->result;
+	uint64_t before = run->captures[stream].total;
+
+	if (!result->kept_whole[stream])
+		return;
+	if (before + length > RESULT_KEPT_BYTES_MAX ||
+		write_whole(result->kept_fds[stream], data, length) < 0)
+		result->kept_whole[stream] = false;
+}
+
 /* Returns false at the end of the stream. */
 static bool read_captured(struct run *run, int stream)
 {
@@ -350,6 +375,7 @@ static bool read_captured(struct run *run, int stream)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n > 0) {
+		keep(run, stream, buffer, (size_t)n);
 		capture_add(&run->captures[stream], buffer, (size_t)n);
 		return true;
 	}
@@ -644,6 +670,19 @@ static void finish_command(struct run *run, const struct rusage *all)
 
 /* --- commands --- */
 
+static void begin_keeping(struct run *run)
+{
+	struct run_result *result = run->result;
+
+	for (int i = 0; i < 2; i++) {
+		if (result->kept_fds[i] > 0)
+			close(result->kept_fds[i]);
+		result->kept_fds[i] =
+			run->spec->capture && run->spec->keep_output ? open_kept_file() : -1;
+		result->kept_whole[i] = result->kept_fds[i] >= 0;
+	}
+}
+
 static void begin_command(struct run *run, size_t index)
 {
 	run->index = index;
@@ -652,6 +691,7 @@ static void begin_command(struct run *run, size_t index)
 	run->exec->phase = run->spec->execs[index].phase ?: "run";
 	run->exec->exit_code = -1;
 	run->wait_status = -1;
+	begin_keeping(run);
 	for (int i = 0; i < 2; i++)
 		capture_init(&run->captures[i], run->spec->limits.output_bytes
 							? run->spec->limits.output_bytes
@@ -700,6 +740,8 @@ static void finish(struct run *run)
 	stdio_close_child(&run->stdio);
 	drain(run, UINT64_MAX);
 	finish_command(run, &all);
+	if (run->spec->collect_images && run->tmpfs_count > 0)
+		collect_images(run->spec, run->tmpfs_fds[0], run->result);
 	terminal_end(&run->terminal);
 	stdio_close(&run->stdio);
 	close_fd(&run->proc_fd);
