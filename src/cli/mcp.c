@@ -29,16 +29,22 @@ static const char help[] =
 	"In a client's configuration: {\"mcpServers\": {\"nsbox\": {\"command\": \"nsbox\", \"args\": [\"mcp\"]}}}\n"
 	"NSBOX_LANGUAGES_DIR names another folder of languages than the installed one.\n";
 
-enum { OPTION_MEMORY = 256, OPTION_MAX_MEMORY, OPTION_TIMEOUT, OPTION_MAX_TIMEOUT, OPTION_MAX_PARALLEL };
+enum {
+	OPTION_MEMORY = 256,
+	OPTION_MAX_MEMORY,
+	OPTION_TIMEOUT,
+	OPTION_MAX_TIMEOUT,
+	OPTION_MAX_PARALLEL
+};
 
 static const struct option long_options[] = {
-	{ "memory", required_argument, NULL, OPTION_MEMORY },
-	{ "max-memory", required_argument, NULL, OPTION_MAX_MEMORY },
-	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
-	{ "max-timeout", required_argument, NULL, OPTION_MAX_TIMEOUT },
-	{ "max-parallel", required_argument, NULL, OPTION_MAX_PARALLEL },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{"memory", required_argument, NULL, OPTION_MEMORY},
+	{"max-memory", required_argument, NULL, OPTION_MAX_MEMORY},
+	{"timeout", required_argument, NULL, OPTION_TIMEOUT},
+	{"max-timeout", required_argument, NULL, OPTION_MAX_TIMEOUT},
+	{"max-parallel", required_argument, NULL, OPTION_MAX_PARALLEL},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
 /* Whether the defaults were given; one that was not gives way to a lower ceiling. */
@@ -46,8 +52,8 @@ struct given {
 	bool memory, timeout;
 };
 
-static int set_option(int option, const char *value, struct mcp_options *options, struct given *given,
-	struct error *err)
+static int set_option(int option, const char *value, struct mcp_options *options,
+	struct given *given, struct error *err)
 {
 	switch (option) {
 	case OPTION_MEMORY:
@@ -61,7 +67,8 @@ static int set_option(int option, const char *value, struct mcp_options *options
 	case OPTION_MAX_TIMEOUT:
 		return parse_duration_ms("--max-timeout", value, &options->timeout_max_ms, err);
 	case OPTION_MAX_PARALLEL:
-		return parse_count("--max-parallel", value, 1, MCP_PARALLEL_LIMIT, &options->parallel_max, err);
+		return parse_count("--max-parallel", value, 1, MCP_PARALLEL_LIMIT,
+			&options->parallel_max, err);
 	}
 	return error_set(err, 0, "unknown option");
 }
@@ -75,7 +82,8 @@ static int check(struct mcp_options *options, const struct given *given, struct 
 	if (options->memory_default_bytes < 4 << 20)
 		return error_set(err, 0, "--memory, --max-memory: at least 4m is needed");
 	if (options->timeout_default_ms == 0 || options->timeout_max_ms == 0)
-		return error_set(err, 0, "--timeout, --max-timeout: a server's calls must end some time; give a time above 0");
+		return error_set(err, 0,
+			"--timeout, --max-timeout: a server's calls must end some time; give a time above 0");
 	if (options->memory_default_bytes > options->memory_max_bytes)
 		return error_set(err, 0, "--memory is above --max-memory");
 	if (options->timeout_default_ms > options->timeout_max_ms)
@@ -107,8 +115,8 @@ static int fail(const struct error *err)
 int cmd_mcp(int argc, char **argv)
 {
 	struct mcp_options options;
-	struct given given = { false, false };
-	struct error err = { 0 };
+	struct given given = {false, false};
+	struct error err = {0};
 	int option;
 
 	mcp_options_init(&options);
@@ -134,6 +142,7 @@ int cmd_mcp(int argc, char **argv)
 	if (check(&options, &given, &err) < 0 || open_standard_descriptors(&err) < 0)
 		return fail(&err);
 	if (isatty(STDIN_FILENO))
-		fputs("nsbox mcp: waiting for an MCP client on standard input; Ctrl-D ends it\n", stderr);
+		fputs("nsbox mcp: waiting for an MCP client on standard input; Ctrl-D ends it\n",
+			stderr);
 	return mcp_serve(&options);
 }

@@ -105,7 +105,8 @@ static int read_strings(const json_t *array, const char *key, char ***ret, struc
 	json_array_foreach(array, i, value)
 	{
 		if (!json_is_string(value))
-			return error_set(err, 0, "%s[%zu]: expected a string, not %s", key, i, type_name(value));
+			return error_set(err, 0, "%s[%zu]: expected a string, not %s", key, i,
+				type_name(value));
 		(*ret)[i] = xstrdup(json_string_value(value));
 	}
 	return 0;
@@ -135,7 +136,8 @@ static int take_phase(json_t *object, const char *key, char ***ret_argv, uint64_
 	if (timeout) {
 		if (!json_is_integer(timeout) || json_integer_value(timeout) < 1 ||
 			json_integer_value(timeout) > COMPILE_TIMEOUT_MAX_MS)
-			return error_set(err, 0, "%s.timeout_ms: expected milliseconds from 1 to %d", key,
+			return error_set(err, 0,
+				"%s.timeout_ms: expected milliseconds from 1 to %d", key,
 				COMPILE_TIMEOUT_MAX_MS);
 		*ret_timeout_ms = (uint64_t)json_integer_value(timeout);
 		json_object_del(phase, "timeout_ms");
@@ -170,9 +172,11 @@ static int take_env(json_t *object, struct language *language, struct error *err
 	json_object_foreach(env, name, value)
 	{
 		if (!env_name_valid(name))
-			return error_set(err, 0, "env.%s: not the name of an environment variable", name);
+			return error_set(
+				err, 0, "env.%s: not the name of an environment variable", name);
 		if (!json_is_string(value))
-			return error_set(err, 0, "env.%s: expected a string, not %s", name, type_name(value));
+			return error_set(err, 0, "env.%s: expected a string, not %s", name,
+				type_name(value));
 		language->env_names[count] = xstrdup(name);
 		language->env_values[count++] = xstrdup(json_string_value(value));
 	}
@@ -202,7 +206,8 @@ static int read_need(json_t *object, struct need *need, struct error *err)
 	if (take_string(object, "program", &need->program, err) < 0)
 		return -1;
 	if (strchr(need->program, '/'))
-		return error_set(err, 0, "program: \"%s\" is a path; expected a name to be looked up in PATH",
+		return error_set(err, 0,
+			"program: \"%s\" is a path; expected a name to be looked up in PATH",
 			need->program);
 	if (read_packages(json_object_get(object, "packages"), need, err) < 0)
 		return -1;
@@ -240,31 +245,35 @@ static int take_names(json_t *object, struct language *language, struct error *e
 		take_string(object, "source", &language->source, err) < 0)
 		return -1;
 	if (!definition_name_valid(language->name))
-		return error_set(err, 0, "name: \"%s\": expected lower-case letters, digits and \"+#.-\", "
-					 "at most %d, beginning with a letter", language->name, NAME_MAX_LENGTH);
+		return error_set(err, 0,
+			"name: \"%s\": expected lower-case letters, digits and \"+#.-\", "
+			"at most %d, beginning with a letter",
+			language->name, NAME_MAX_LENGTH);
 	if (strchr(language->source, '/') || language->source[0] == '.')
-		return error_set(err, 0, "source: \"%s\": expected the name of a file, without folders",
+		return error_set(err, 0,
+			"source: \"%s\": expected the name of a file, without folders",
 			language->source);
 	if (aliases && read_strings(aliases, "aliases", &language->aliases, err) < 0)
 		return -1;
 	for (size_t i = 0; aliases && language->aliases[i]; i++)
 		if (!definition_name_valid(language->aliases[i]))
-			return error_set(err, 0, "aliases[%zu]: \"%s\" cannot be a language's name", i,
-				language->aliases[i]);
+			return error_set(err, 0, "aliases[%zu]: \"%s\" cannot be a language's name",
+				i, language->aliases[i]);
 	json_object_del(object, "aliases");
 	return 0;
 }
 
 /* Placeholders are tried while the file is read, so that the error can name the key. */
-static int check_placeholders(const struct language *language, const char *key, const char *text,
-	struct error *err)
+static int check_placeholders(
+	const struct language *language, const char *key, const char *text, struct error *err)
 {
 	cleanup_free char *expanded = definition_expand(language, text, 64 << 20, err);
 
 	return expanded ? 0 : error_context(err, "%s", key);
 }
 
-static int check_argv(const struct language *language, const char *phase, char *const *argv, struct error *err)
+static int check_argv(
+	const struct language *language, const char *phase, char *const *argv, struct error *err)
 {
 	for (size_t i = 0; argv && argv[i]; i++) {
 		char key[64];
@@ -284,7 +293,8 @@ static int read_object(json_t *object, struct language *language, struct error *
 		return -1;
 	language->compile_timeout_ms = COMPILE_TIMEOUT_DEFAULT_MS;
 	if (json_object_get(object, "compile") &&
-		take_phase(object, "compile", &language->compile_argv, &language->compile_timeout_ms, err) < 0)
+		take_phase(object, "compile", &language->compile_argv,
+			&language->compile_timeout_ms, err) < 0)
 		return -1;
 	if (!json_object_get(object, "run"))
 		return error_set(err, 0, "run: missing");
@@ -316,7 +326,8 @@ static int check_file_name(const struct language *language, const char *file, st
 		language->name, language->name);
 }
 
-int definition_read(const char *directory, const char *file, struct language **ret, struct error *err)
+int definition_read(
+	const char *directory, const char *file, struct language **ret, struct error *err)
 {
 	cleanup_free char *path = xasprintf("%s/%s", directory, file);
 	/* O_NONBLOCK: a FIFO of that name must not make us wait. */
@@ -358,8 +369,8 @@ static uint64_t heap_mib(uint64_t memory_bytes)
 }
 
 /* The value of the placeholder `name`; malloc'd, or NULL for an unknown one. */
-static char *placeholder_value(const struct language *language, const char *name, size_t length,
-	uint64_t memory_bytes)
+static char *placeholder_value(
+	const struct language *language, const char *name, size_t length, uint64_t memory_bytes)
 {
 #define NAME_IS(literal) (length == sizeof literal - 1 && memcmp(name, literal, length) == 0)
 	if (NAME_IS("source"))
@@ -376,8 +387,8 @@ static char *placeholder_value(const struct language *language, const char *name
 	return NULL;
 }
 
-char *definition_expand(const struct language *language, const char *text, uint64_t memory_bytes,
-	struct error *err)
+char *definition_expand(
+	const struct language *language, const char *text, uint64_t memory_bytes, struct error *err)
 {
 	char *expanded = xstrdup("");
 
@@ -399,8 +410,10 @@ char *definition_expand(const struct language *language, const char *text, uint6
 		if (text[0] == '{' && text[1 + length] == '}')
 			value = placeholder_value(language, text + 1, length, memory_bytes);
 		if (!value) {
-			error_set(err, 0, "\"%s\": unknown placeholder; there are {source}, {output}, {workspace}, "
-					  "{memory_mib} and {heap_mib}", text);
+			error_set(err, 0,
+				"\"%s\": unknown placeholder; there are {source}, {output}, {workspace}, "
+				"{memory_mib} and {heap_mib}",
+				text);
 			return NULL;
 		}
 		expanded = xasprintf("%s%s", before, value);

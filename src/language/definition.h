@@ -37,7 +37,8 @@ enum distribution {
 
 struct need {
 	char *program;
-	char *packages[DISTRIBUTION_MAX]; /* names as the distribution's installer takes them, or NULL */
+	char *packages
+		[DISTRIBUTION_MAX]; /* names as the distribution's installer takes them, or NULL */
 };
 
 struct language {
@@ -59,7 +60,8 @@ struct language {
  * Reads the file `file` in `directory`. Errors name the file, and the line or the key: «DIR/FILE:LINE: reason»,
  * «DIR/FILE: KEY: reason». errnum is ENOENT only when there is no such file.
  */
-int definition_read(const char *directory, const char *file, struct language **ret, struct error *err);
+int definition_read(
+	const char *directory, const char *file, struct language **ret, struct error *err);
 
 /* Whether `text` can be the name of a language: lower-case letters, digits and «+#.-», beginning with a letter. */
 int definition_name_valid(const char *text);

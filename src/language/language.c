@@ -185,20 +185,22 @@ static void scan(const struct directories *directories, struct entries *ret)
 		qsort(ret->list, ret->count, sizeof *ret->list, compare_entries);
 }
 
-void language_list(void (*each)(void *data, const char *name, const struct error *broken), void *data)
+void language_list(
+	void (*each)(void *data, const char *name, const struct error *broken), void *data)
 {
 	cleanup_directories struct directories directories;
-	cleanup_entries struct entries entries = { NULL, 0 };
+	cleanup_entries struct entries entries = {NULL, 0};
 
 	directories_find(&directories);
 	scan(&directories, &entries);
 	for (size_t i = 0; i < entries.count; i++)
-		each(data, entries.list[i].name, entries.list[i].language ? NULL : &entries.list[i].error);
+		each(data, entries.list[i].name,
+			entries.list[i].language ? NULL : &entries.list[i].error);
 }
 
 /* Opens NAME.json directly. Returns 1 when it is there, 0 when there is none, -1 when it is broken. */
-static int load_by_name(const struct directories *directories, const char *name, struct language **ret,
-	struct error *err)
+static int load_by_name(const struct directories *directories, const char *name,
+	struct language **ret, struct error *err)
 {
 	cleanup_free char *file = xasprintf("%s.json", name);
 
@@ -231,15 +233,17 @@ static int unknown_language(const char *name, const struct directories *director
 
 		if (!entries->list[i].language && !broken)
 			broken = &entries->list[i].error;
-		known = entries->list[i].language ?
-			xasprintf("%s%s%s", before, before[0] ? ", " : "", entries->list[i].name) :
-			xstrdup(before);
+		known = entries->list[i].language
+				? xasprintf("%s%s%s", before, before[0] ? ", " : "",
+					  entries->list[i].name)
+				: xstrdup(before);
 	}
 	if (!known[0]) {
 		error_set(err, 0, "unknown language \"%s\": there are no languages in %s", name,
 			directories->paths[directories->count - 1]);
-		return error_hint(err, "Install nsbox (make install), or set NSBOX_LANGUAGES_DIR to the folder "
-				       "\"languages\" of its source.");
+		return error_hint(err,
+			"Install nsbox (make install), or set NSBOX_LANGUAGES_DIR to the folder "
+			"\"languages\" of its source.");
 	}
 	error_set(err, 0, "unknown language \"%s\"; there are: %s", name, known);
 	if (broken)
@@ -250,7 +254,7 @@ static int unknown_language(const char *name, const struct directories *director
 int language_load(const char *name, struct language **ret, struct error *err)
 {
 	cleanup_directories struct directories directories;
-	cleanup_entries struct entries entries = { NULL, 0 };
+	cleanup_entries struct entries entries = {NULL, 0};
 	cleanup_free char *lower = xstrdup(name);
 	int found;
 
@@ -277,7 +281,8 @@ static int add_arguments(const struct language *language, char *const *texts, st
 	struct exec_spec *exec, struct error *err)
 {
 	for (; texts && *texts; texts++) {
-		cleanup_free char *expanded = definition_expand(language, *texts, spec->limits.memory_bytes, err);
+		cleanup_free char *expanded =
+			definition_expand(language, *texts, spec->limits.memory_bytes, err);
 
 		if (!expanded)
 			return -1;
@@ -297,11 +302,12 @@ static int add_exec(const struct language *language, const char *phase, char *co
 	exec->cwd = xstrdup("/workspace");
 	exec->timeout_ms = timeout_ms;
 	exec_set_env(exec, "PATH", LANGUAGE_PATH);
-	exec_set_env(exec, "HOME", spec->uid == 0 ? "/root" : "/home/user"); /* as /etc/passwd inside says */
+	exec_set_env(exec, "HOME",
+		spec->uid == 0 ? "/root" : "/home/user"); /* as /etc/passwd inside says */
 	exec_set_env(exec, "LANG", "C.UTF-8");
 	for (size_t i = 0; language->env_names[i]; i++) {
-		cleanup_free char *value =
-			definition_expand(language, language->env_values[i], spec->limits.memory_bytes, err);
+		cleanup_free char *value = definition_expand(
+			language, language->env_values[i], spec->limits.memory_bytes, err);
 
 		if (!value)
 			return -1;
@@ -320,7 +326,8 @@ int language_prepare(const struct language *language, const void *code, size_t l
 		return -1;
 	spec_add_file(spec, source, code, length, WORKSPACE_FILE_MODE);
 	if (language->compile_argv) {
-		if (add_exec(language, "compile", language->compile_argv, language->compile_timeout_ms, spec, err) < 0)
+		if (add_exec(language, "compile", language->compile_argv,
+			    language->compile_timeout_ms, spec, err) < 0)
 			return -1;
 		spec->execs[spec->execs_count - 1].stdin_kind = STDIN_NULL;
 	}

@@ -27,7 +27,8 @@ void language_free(struct language *language);
 const char *language_name(const struct language *language);
 
 /* Calls `each` for every language's name, in alphabetical order; a file that is broken is passed with its error. */
-void language_list(void (*each)(void *data, const char *name, const struct error *broken), void *data);
+void language_list(
+	void (*each)(void *data, const char *name, const struct error *broken), void *data);
 
 /*
  * Puts `code` into *spec as the language's source file, and its compile (if it has one) and run

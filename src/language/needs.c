@@ -32,11 +32,11 @@ static const struct {
 	const char *ids; /* values of ID and ID_LIKE in os-release, each between spaces */
 	const char *install;
 } distributions[DISTRIBUTION_MAX] = {
-	[DISTRIBUTION_DEBIAN] = { " debian ubuntu ", "apt-get install" },
-	[DISTRIBUTION_FEDORA] = { " fedora rhel centos ", "dnf install" },
-	[DISTRIBUTION_ARCH] = { " arch archlinux ", "pacman -S" },
-	[DISTRIBUTION_SUSE] = { " suse opensuse sles ", "zypper install" },
-	[DISTRIBUTION_ALPINE] = { " alpine ", "apk add" },
+	[DISTRIBUTION_DEBIAN] = {" debian ubuntu ", "apt-get install"},
+	[DISTRIBUTION_FEDORA] = {" fedora rhel centos ", "dnf install"},
+	[DISTRIBUTION_ARCH] = {" arch archlinux ", "pacman -S"},
+	[DISTRIBUTION_SUSE] = {" suse opensuse sles ", "zypper install"},
+	[DISTRIBUTION_ALPINE] = {" alpine ", "apk add"},
 };
 
 /* The first dir/program of `path` that `found` says yes to, malloc'd; or NULL. */
@@ -54,7 +54,8 @@ static char *search_path(const char *path, const char *program,
 	return NULL;
 }
 
-static bool on_path(const char *program, bool (*found)(const void *data, const char *file), const void *data)
+static bool on_path(
+	const char *program, bool (*found)(const void *data, const char *file), const void *data)
 {
 	cleanup_free char *file = search_path(LANGUAGE_PATH, program, found, data);
 
@@ -69,7 +70,7 @@ static bool is_executable(const struct stat *status)
 /* The host root binds /usr, /bin and /sbin: a link from there to /opt or a home leads nowhere inside. */
 static bool visible_on_host(const void *unused, const char *file)
 {
-	static const char *const visible[] = { "/usr/", "/bin/", "/sbin/" };
+	static const char *const visible[] = {"/usr/", "/bin/", "/sbin/"};
 	cleanup_free char *real = realpath(file, NULL);
 	struct stat status;
 
@@ -88,7 +89,8 @@ static bool present_in_root(const void *root_fd, const char *file)
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	cleanup_close int fd = (int)syscall(SYS_openat2, *(const int *)root_fd, file, &how, sizeof how);
+	cleanup_close int fd =
+		(int)syscall(SYS_openat2, *(const int *)root_fd, file, &how, sizeof how);
 	struct stat status;
 
 	return fd >= 0 && fstat(fd, &status) == 0 && is_executable(&status);
@@ -111,7 +113,8 @@ static bool path_is_mounted_over(const struct spec *spec)
 			next += *next == ':';
 			if (strncmp(next, target, length) == 0 && strchr("/:", next[length]))
 				return true;
-			if (strncmp(target, next, strcspn(next, ":")) == 0 && target[strcspn(next, ":")] == '/')
+			if (strncmp(target, next, strcspn(next, ":")) == 0 &&
+				target[strcspn(next, ":")] == '/')
 				return true;
 		}
 	}
@@ -126,13 +129,15 @@ static enum distribution find_distribution(void)
 	if (read_small_file(AT_FDCWD, "/etc/os-release", text, sizeof text) < 0 &&
 		read_small_file(AT_FDCWD, "/usr/lib/os-release", text, sizeof text) < 0)
 		return DISTRIBUTION_MAX;
-	for (char *save = NULL, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+	for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+		line = strtok_r(NULL, "\n", &save)) {
 		char *words, *word_save = NULL;
 
 		if (strncmp(line, "ID=", 3) != 0 && strncmp(line, "ID_LIKE=", 8) != 0)
 			continue;
 		words = strchr(line, '=') + 1;
-		for (char *word = strtok_r(words, " \"'", &word_save); word; word = strtok_r(NULL, " \"'", &word_save)) {
+		for (char *word = strtok_r(words, " \"'", &word_save); word;
+			word = strtok_r(NULL, " \"'", &word_save)) {
 			char padded[64];
 
 			snprintf(padded, sizeof padded, " %s ", word);
@@ -144,25 +149,30 @@ static enum distribution find_distribution(void)
 	return DISTRIBUTION_MAX;
 }
 
-static int missing_on_host(const struct language *language, const struct need *need, struct error *err)
+static int missing_on_host(
+	const struct language *language, const struct need *need, struct error *err)
 {
 	enum distribution distribution = find_distribution();
-	const char *packages = distribution < DISTRIBUTION_MAX ? need->packages[distribution] : NULL;
+	const char *packages =
+		distribution < DISTRIBUTION_MAX ? need->packages[distribution] : NULL;
 	const char *path = getenv("PATH");
 	cleanup_free char *own = path ? search_path(path, need->program, executable, NULL) : NULL;
 
-	error_set(err, 0, "%s needs the program \"%s\", which is not in %s", language->title, need->program,
-		LANGUAGE_PATH);
+	error_set(err, 0, "%s needs the program \"%s\", which is not in %s", language->title,
+		need->program, LANGUAGE_PATH);
 	/* Where the caller's own shell finds one, say why that does not count. */
 	if (own)
-		error_set(err, 0, "%s needs the program \"%s\" in %s; %s is outside of what a sandbox sees of the host",
+		error_set(err, 0,
+			"%s needs the program \"%s\" in %s; %s is outside of what a sandbox sees of the host",
 			language->title, need->program, LANGUAGE_PATH, own);
 	if (packages)
-		return error_hint(err, "Install it: %s %s", distributions[distribution].install, packages);
+		return error_hint(
+			err, "Install it: %s %s", distributions[distribution].install, packages);
 	return error_hint(err, "Install it with the package manager of this system.");
 }
 
-static int check_root_directory(const struct language *language, const struct spec *spec, struct error *err)
+static int check_root_directory(
+	const struct language *language, const struct spec *spec, struct error *err)
 {
 	cleanup_close int root = open(spec->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -173,8 +183,8 @@ static int check_root_directory(const struct language *language, const struct sp
 
 		if (on_path(program, present_in_root, &root))
 			continue;
-		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s", language->title,
-			program, LANGUAGE_PATH, spec->root_path);
+		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s",
+			language->title, program, LANGUAGE_PATH, spec->root_path);
 		return error_hint(err, "Install it in that root, or run without --rootfs.");
 	}
 	return 0;

@@ -19,8 +19,8 @@ int argument_wrong(const char *name, const char *expected, const json_t *value, 
 
 	if (shown > SHOWN_MAX)
 		shown = utf8_boundary_before(text, length, SHOWN_MAX);
-	return error_set(err, 0, "%s: expected %s, got %.*s%s", name, expected, (int)shown, text ? text : "",
-		shown < length ? "…" : "");
+	return error_set(err, 0, "%s: expected %s, got %.*s%s", name, expected, (int)shown,
+		text ? text : "", shown < length ? "…" : "");
 }
 
 int arguments_refuse_unknown(const json_t *arguments, const char *const *known, struct error *err)
@@ -126,7 +126,8 @@ int argument_array(const json_t *arguments, const char *name, const json_t **ret
 	return 0;
 }
 
-int argument_object(const json_t *arguments, const char *name, const json_t **ret, struct error *err)
+int argument_object(
+	const json_t *arguments, const char *name, const json_t **ret, struct error *err)
 {
 	const json_t *value = json_object_get(arguments, name);
 

@@ -30,8 +30,10 @@ int argument_string(const json_t *arguments, const char *name, bool required, co
 int argument_number(const json_t *arguments, const char *name, const char *expected, double *ret,
 	struct error *err);
 
-int argument_array(const json_t *arguments, const char *name, const json_t **ret, struct error *err);
-int argument_object(const json_t *arguments, const char *name, const json_t **ret, struct error *err);
+int argument_array(
+	const json_t *arguments, const char *name, const json_t **ret, struct error *err);
+int argument_object(
+	const json_t *arguments, const char *name, const json_t **ret, struct error *err);
 
 /* `value`, which is the argument `name`, as a C string; NULL with *err when it is not one. */
 const char *argument_text(const char *name, const json_t *value, struct error *err);

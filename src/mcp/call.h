@@ -19,9 +19,9 @@ struct call {
 	double progress;        /* the last that was sent */
 	const struct tool *tool;
 	bool running;
-	bool silent;       /* answered or cancelled: nothing more is sent for its id */
-	struct spec spec;  /* while it is queued */
-	size_t spec_bytes; /* what it takes, about */
+	bool silent;         /* answered or cancelled: nothing more is sent for its id */
+	struct spec spec;    /* while it is queued */
+	size_t spec_bytes;   /* what it takes, about */
 	struct runner_io io; /* while it is running */
 };
 

@@ -32,39 +32,43 @@ static void add_language(void *data, const char *name, const struct error *broke
 	char **names = data;
 	cleanup_free char *before = *names;
 
-	*names = broken ? xstrdup(before) : xasprintf("%s%s%s", before, before[0] ? ", " : "", name);
+	*names =
+		broken ? xstrdup(before) : xasprintf("%s%s%s", before, before[0] ? ", " : "", name);
 }
 
 static json_t *input_schema(const struct mcp_options *options)
 {
-	cleanup_free char *languages = xstrdup(""), *language = NULL, *timeout = NULL, *memory = NULL;
+	cleanup_free char *languages = xstrdup(""), *language = NULL, *timeout = NULL,
+			  *memory = NULL;
 	char default_memory[64], max_memory[64];
 
 	language_list(add_language, &languages);
 	format_bytes(options->memory_default_bytes, default_memory, sizeof default_memory);
 	format_bytes(options->memory_max_bytes, max_memory, sizeof max_memory);
 	language = xasprintf("The language of the code: %s", languages);
-	timeout = xasprintf("Wall time in seconds, more than 0, at most %g; %g if not given. A compiler has its own",
+	timeout = xasprintf(
+		"Wall time in seconds, more than 0, at most %g; %g if not given. A compiler has its own",
 		(double)options->timeout_max_ms / 1000, (double)options->timeout_default_ms / 1000);
-	memory = xasprintf("Memory of the program with all of its files, such as \"512m\" or \"1g\"; at most %s; %s if not given",
+	memory = xasprintf(
+		"Memory of the program with all of its files, such as \"512m\" or \"1g\"; at most %s; %s if not given",
 		max_memory, default_memory);
-	return json_pack("{s:s, s:b, s:[s, s], s:{"
-			 "s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s, s:{s:s}},"
-			 "s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:[s]}}}",
-		"type", "object", "additionalProperties", 0, "required", "code", "language", "properties",
-		"code", "type", "string", "description", "The whole source text of the program",
-		"language", "type", "string", "description", language,
-		"stdin", "type", "string", "description", "Standard input of the program; empty if not given",
-		"args", "type", "array", "description", "Arguments of the program", "items", "type", "string",
-		"env", "type", "object", "description", "Environment variables of the program", "additionalProperties",
-		"type", "string",
-		"files", "type", "object", "description",
+	return json_pack(
+		"{s:s, s:b, s:[s, s], s:{"
+		"s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s, s:{s:s}},"
+		"s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:[s]}}}",
+		"type", "object", "additionalProperties", 0, "required", "code", "language",
+		"properties", "code", "type", "string", "description",
+		"The whole source text of the program", "language", "type", "string", "description",
+		language, "stdin", "type", "string", "description",
+		"Standard input of the program; empty if not given", "args", "type", "array",
+		"description", "Arguments of the program", "items", "type", "string", "env", "type",
+		"object", "description", "Environment variables of the program",
+		"additionalProperties", "type", "string", "files", "type", "object", "description",
 		"Files that are there when the program starts: path relative to its working directory, to text",
-		"additionalProperties", "type", "string",
-		"timeout", "type", "number", "description", timeout,
-		"memory_limit", "type", "string", "description", memory,
-		"network", "type", "string", "description", "Only \"none\" is allowed: the program has no network", "enum",
-		"none");
+		"additionalProperties", "type", "string", "timeout", "type", "number",
+		"description", timeout, "memory_limit", "type", "string", "description", memory,
+		"network", "type", "string", "description",
+		"Only \"none\" is allowed: the program has no network", "enum", "none");
 }
 
 static json_t *property(const char *type, const char *description)
@@ -77,35 +81,43 @@ static json_t *output_schema(void)
 	static const struct {
 		const char *name, *type, *description;
 	} properties[] = {
-		{ "ended_by", "string", "exited, signaled, timeout or oom" },
-		{ "exit_code", "integer", "The program's exit code; absent when it did not exit by itself" },
-		{ "signal", "string", "The signal that ended it; absent when none did" },
-		{ "phase", "string", "compile when the compiler was the last to run, else run" },
-		{ "message", "string", "How it ended and which limits it met; absent when there is nothing to say" },
-		{ "stdout", "string", "Standard output; invalid UTF-8 is U+FFFD, a long middle is left out" },
-		{ "stderr", "string", "Standard error, likewise" },
-		{ "stdout_bytes", "integer", "Bytes that were written in all" },
-		{ "stderr_bytes", "integer", "Bytes that were written in all" },
-		{ "stdout_omitted_bytes", "integer", "Bytes that were left out of stdout" },
-		{ "stderr_omitted_bytes", "integer", "Bytes that were left out of stderr" },
-		{ "stdout_base64", "string", "The exact bytes, where stdout is not UTF-8" },
-		{ "stderr_base64", "string", "The exact bytes, where stderr is not UTF-8" },
-		{ "compiler_output", "string", "What the compiler of a program that was run wrote" },
-		{ "limits_hit", "array", "The limits that were met: limit, value, used, unit, known_from, message" },
-		{ "limits", "object", "Each limit: value, unit, enforced_by" },
-		{ "usage", "object", "wall_ms, cpu_user_ms, cpu_system_ms, memory_peak_bytes, pids_peak, disk_used_bytes" },
-		{ "warnings", "array", "Where this host's sandbox is weaker than usual" },
+		{"ended_by", "string", "exited, signaled, timeout or oom"},
+		{"exit_code", "integer",
+			"The program's exit code; absent when it did not exit by itself"},
+		{"signal", "string", "The signal that ended it; absent when none did"},
+		{"phase", "string", "compile when the compiler was the last to run, else run"},
+		{"message", "string",
+			"How it ended and which limits it met; absent when there is nothing to say"},
+		{"stdout", "string",
+			"Standard output; invalid UTF-8 is U+FFFD, a long middle is left out"},
+		{"stderr", "string", "Standard error, likewise"},
+		{"stdout_bytes", "integer", "Bytes that were written in all"},
+		{"stderr_bytes", "integer", "Bytes that were written in all"},
+		{"stdout_omitted_bytes", "integer", "Bytes that were left out of stdout"},
+		{"stderr_omitted_bytes", "integer", "Bytes that were left out of stderr"},
+		{"stdout_base64", "string", "The exact bytes, where stdout is not UTF-8"},
+		{"stderr_base64", "string", "The exact bytes, where stderr is not UTF-8"},
+		{"compiler_output", "string", "What the compiler of a program that was run wrote"},
+		{"limits_hit", "array",
+			"The limits that were met: limit, value, used, unit, known_from, message"},
+		{"limits", "object", "Each limit: value, unit, enforced_by"},
+		{"usage", "object",
+			"wall_ms, cpu_user_ms, cpu_system_ms, memory_peak_bytes, pids_peak, disk_used_bytes"},
+		{"warnings", "array", "Where this host's sandbox is weaker than usual"},
 	};
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++)
 		json_object_set_new(object, properties[i].name,
 			property(properties[i].type, properties[i].description));
-	json_object_set_new(json_object_get(object, "limits_hit"), "items", json_pack("{s:s}", "type", "object"));
-	json_object_set_new(json_object_get(object, "warnings"), "items", json_pack("{s:s}", "type", "string"));
-	return json_pack("{s:s, s:[s, s, s, s, s, s, s, s, s, s, s, s], s:o}", "type", "object", "required", "ended_by",
-		"phase", "stdout", "stderr", "stdout_bytes", "stderr_bytes", "stdout_omitted_bytes",
-		"stderr_omitted_bytes", "limits_hit", "limits", "usage", "warnings", "properties", object);
+	json_object_set_new(json_object_get(object, "limits_hit"), "items",
+		json_pack("{s:s}", "type", "object"));
+	json_object_set_new(
+		json_object_get(object, "warnings"), "items", json_pack("{s:s}", "type", "string"));
+	return json_pack("{s:s, s:[s, s, s, s, s, s, s, s, s, s, s, s], s:o}", "type", "object",
+		"required", "ended_by", "phase", "stdout", "stderr", "stdout_bytes", "stderr_bytes",
+		"stdout_omitted_bytes", "stderr_omitted_bytes", "limits_hit", "limits", "usage",
+		"warnings", "properties", object);
 }
 
 static json_t *describe(const struct mcp_options *options)
@@ -115,23 +127,26 @@ static json_t *describe(const struct mcp_options *options)
 
 	format_bytes(options->memory_default_bytes, memory, sizeof memory);
 	format_bytes(SPEC_DISK_DEFAULT, disk, sizeof disk);
-	text = xasprintf("Runs a program in a fresh sandbox on this host and returns its output, its exit code and the limits "
-			 "that it met. No network, none of the host's files, nothing kept from one call to the next; the "
-			 "working directory /workspace is writable. Limits: %s of memory and %g s unless given, %s of "
-			 "files, %d processes; of each output stream the first and last %d bytes are returned. A program "
-			 "that exits with a code other than 0, does not compile or meets a limit is a normal result; isError "
-			 "means that it could not be run.",
-		memory, (double)options->timeout_default_ms / 1000, disk, SPEC_PIDS_DEFAULT, EXECUTE_CODE_KEPT_BYTES / 2);
-	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name", "execute_code", "title",
-		"Run code in a sandbox", "description", text, "inputSchema", input_schema(options), "outputSchema",
-		output_schema(), "annotations", "readOnlyHint", 0, "destructiveHint", 0, "idempotentHint", 0,
+	text = xasprintf(
+		"Runs a program in a fresh sandbox on this host and returns its output, its exit code and the limits "
+		"that it met. No network, none of the host's files, nothing kept from one call to the next; the "
+		"working directory /workspace is writable. Limits: %s of memory and %g s unless given, %s of "
+		"files, %d processes; of each output stream the first and last %d bytes are returned. A program "
+		"that exits with a code other than 0, does not compile or meets a limit is a normal result; isError "
+		"means that it could not be run.",
+		memory, (double)options->timeout_default_ms / 1000, disk, SPEC_PIDS_DEFAULT,
+		EXECUTE_CODE_KEPT_BYTES / 2);
+	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
+		"execute_code", "title", "Run code in a sandbox", "description", text,
+		"inputSchema", input_schema(options), "outputSchema", output_schema(),
+		"annotations", "readOnlyHint", 0, "destructiveHint", 0, "idempotentHint", 0,
 		"openWorldHint", 0);
 }
 
 /* ---- Arguments ---- */
 
-static int read_timeout(const struct mcp_options *options, const json_t *arguments, uint64_t *ret_ms,
-	struct error *err)
+static int read_timeout(const struct mcp_options *options, const json_t *arguments,
+	uint64_t *ret_ms, struct error *err)
 {
 	double seconds = (double)options->timeout_default_ms / 1000;
 	char given[64], max[64];
@@ -139,19 +154,22 @@ static int read_timeout(const struct mcp_options *options, const json_t *argumen
 	if (argument_number(arguments, "timeout", "a number of seconds", &seconds, err) < 0)
 		return -1;
 	if (!(seconds > 0))
-		return argument_wrong("timeout", "a number of seconds above 0", json_object_get(arguments, "timeout"), err);
+		return argument_wrong("timeout", "a number of seconds above 0",
+			json_object_get(arguments, "timeout"), err);
 	if (seconds * 1000 > (double)options->timeout_max_ms) {
 		snprintf(given, sizeof given, "%g s", seconds);
 		format_duration_ms(options->timeout_max_ms, max, sizeof max);
-		error_set(err, 0, "timeout: %s is above the %s that this server allows", given, max);
-		return error_hint(err, "Whoever starts the server can raise that with --max-timeout.");
+		error_set(
+			err, 0, "timeout: %s is above the %s that this server allows", given, max);
+		return error_hint(
+			err, "Whoever starts the server can raise that with --max-timeout.");
 	}
 	*ret_ms = seconds * 1000 < 1 ? 1 : (uint64_t)(seconds * 1000);
 	return 0;
 }
 
-static int read_memory(const struct mcp_options *options, const json_t *arguments, uint64_t *ret_bytes,
-	struct error *err)
+static int read_memory(const struct mcp_options *options, const json_t *arguments,
+	uint64_t *ret_bytes, struct error *err)
 {
 	const char *text = NULL;
 	char given[64], max[64];
@@ -178,7 +196,8 @@ static int read_network(const json_t *arguments, struct error *err)
 		return 0;
 	argument_wrong("network", "\"none\", which is all that this server allows",
 		json_object_get(arguments, "network"), err);
-	return error_hint(err, "The program runs without a network; pass what it needs as files or stdin.");
+	return error_hint(
+		err, "The program runs without a network; pass what it needs as files or stdin.");
 }
 
 static int read_args(const json_t *arguments, char ***ret, struct error *err)
@@ -217,7 +236,8 @@ static int set_env(const json_t *arguments, struct exec_spec *exec, struct error
 
 		snprintf(shown, sizeof shown, "env.%.60s", name);
 		if (!name[0] || strchr(name, '='))
-			return error_set(err, 0, "env: \"%.60s\" cannot be the name of a variable", name);
+			return error_set(
+				err, 0, "env: \"%.60s\" cannot be the name of a variable", name);
 		text = argument_text(shown, value, err);
 		if (!text)
 			return -1;
@@ -260,10 +280,13 @@ static int add_files(const json_t *arguments, struct spec *spec, struct error *e
 			return argument_wrong(name, "the file's text", value, err);
 		}
 		if (!path_is_plain(path))
-			return error_set(err, 0, "files: \"%.80s\": expected a path relative to the working "
-						 "directory, such as \"data/in.csv\", without \"..\"", path);
+			return error_set(err, 0,
+				"files: \"%.80s\": expected a path relative to the working "
+				"directory, such as \"data/in.csv\", without \"..\"",
+				path);
 		if (strcmp(whole, source) == 0)
-			return error_set(err, 0, "files: \"%.80s\" is where the code itself is written", path);
+			return error_set(err, 0,
+				"files: \"%.80s\" is where the code itself is written", path);
 		spec_add_file(spec, whole, json_string_value(value), json_string_length(value), 0);
 		source = spec->files[0].path; /* the array may have moved */
 	}
@@ -288,8 +311,8 @@ static int set_stdin(const json_t *arguments, struct exec_spec *exec, struct err
 static int prepare(const struct mcp_options *options, const json_t *arguments, struct spec *spec,
 	struct error *err)
 {
-	static const char *const known[] = { "code", "language", "stdin", "args", "env", "files", "timeout",
-		"memory_limit", "network", NULL };
+	static const char *const known[] = {"code", "language", "stdin", "args", "env", "files",
+		"timeout", "memory_limit", "network", NULL};
 	const char *name = NULL, *code = NULL;
 	cleanup_free char **args = NULL;
 	struct language *language;

@@ -68,10 +68,10 @@ static char *in_terms_of_arguments(const char *sentence)
 	static const struct {
 		const char *option, *instead;
 	} arguments[] = {
-		{ "memory", "; raise it with memory_limit" },
-		{ "timeout", "; raise it with timeout" },
+		{"memory", "; raise it with memory_limit"},
+		{"timeout", "; raise it with timeout"},
 	};
-	struct text text = { NULL, 0, 0 };
+	struct text text = {NULL, 0, 0};
 	const char *found;
 
 	while ((found = strstr(sentence, advice))) {
@@ -93,7 +93,7 @@ static char *in_terms_of_arguments(const char *sentence)
 static json_t *compiler_output(const json_t *run)
 {
 	const json_t *compile = json_array_get(json_object_get(run, "phases"), 0);
-	struct text text = { NULL, 0, 0 };
+	struct text text = {NULL, 0, 0};
 	size_t length;
 	const char *part;
 	json_t *value;
@@ -126,7 +126,9 @@ static void append_stream(struct text *text, const json_t *run, const char *name
 	if (!json_is_string(json_object_get(run, key)))
 		return;
 	end_line(text);
-	snprintf(note, sizeof note, "[%s is not valid UTF-8; its exact bytes are in structuredContent.%s]\n", name, key);
+	snprintf(note, sizeof note,
+		"[%s is not valid UTF-8; its exact bytes are in structuredContent.%s]\n", name,
+		key);
 	append_string(text, note);
 }
 
@@ -158,7 +160,8 @@ static void append_end(struct text *text, const json_t *run, const char *message
 	char exit_code[64] = "";
 
 	if (json_is_integer(code))
-		snprintf(exit_code, sizeof exit_code, "exit code %lld", (long long)json_integer_value(code));
+		snprintf(exit_code, sizeof exit_code, "exit code %lld",
+			(long long)json_integer_value(code));
 	if (!failed && !message[0] && text->length > 0)
 		return;
 	end_line(text);
@@ -184,7 +187,8 @@ static json_t *limits_hit(const json_t *run)
 	{
 		json_t *copy = json_copy(hit);
 		size_t length;
-		cleanup_free char *message = in_terms_of_arguments(get_string(hit, "message", &length));
+		cleanup_free char *message =
+			in_terms_of_arguments(get_string(hit, "message", &length));
 
 		json_object_del(copy, "option");
 		json_object_set_new(copy, "message", json_string(message));
@@ -196,9 +200,10 @@ static json_t *limits_hit(const json_t *run)
 /* `compiler` may be NULL. */
 static json_t *structured(const json_t *run, const char *message, json_t *compiler)
 {
-	static const char *const copied[] = { "ended_by", "exit_code", "signal", "phase", "stdout", "stderr",
-		"stdout_bytes", "stderr_bytes", "stdout_omitted_bytes", "stderr_omitted_bytes", "stdout_base64",
-		"stderr_base64", "limits", "usage", "warnings" };
+	static const char *const copied[] = {"ended_by", "exit_code", "signal", "phase", "stdout",
+		"stderr", "stdout_bytes", "stderr_bytes", "stdout_omitted_bytes",
+		"stderr_omitted_bytes", "stdout_base64", "stderr_base64", "limits", "usage",
+		"warnings"};
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++)
@@ -233,8 +238,8 @@ json_t *execute_code_finish(const struct mcp_options *options, const json_t *run
 {
 	size_t length;
 	cleanup_free char *message = in_terms_of_arguments(get_string(run, "message", &length));
-	struct text text = { NULL, 0, 0 };
-	struct error err = { 0 };
+	struct text text = {NULL, 0, 0};
+	struct error err = {0};
 	json_t *compiler, *result;
 
 	if (was_not_run(run, message, &err))

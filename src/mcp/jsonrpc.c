@@ -39,7 +39,8 @@ static void classify(struct jsonrpc_message *message)
 		invalid(message, JSONRPC_INVALID_REQUEST, "jsonrpc: expected \"2.0\"");
 		return;
 	}
-	if (!json_object_get(root, "method") && (json_object_get(root, "result") || json_object_get(root, "error"))) {
+	if (!json_object_get(root, "method") &&
+		(json_object_get(root, "result") || json_object_get(root, "error"))) {
 		message->kind = JSONRPC_RESPONSE;
 		return;
 	}
@@ -69,13 +70,15 @@ void jsonrpc_parse(const char *text, size_t length, struct jsonrpc_message *ret)
 	ret->root = json_loadb(text, length, JSON_ALLOW_NUL, &error);
 	if (!ret->root) {
 		invalid(ret, JSONRPC_PARSE_ERROR, "parse error");
-		snprintf(ret->reason, sizeof ret->reason, "parse error at byte %d: %s", error.position, error.text);
+		snprintf(ret->reason, sizeof ret->reason, "parse error at byte %d: %s",
+			error.position, error.text);
 		return;
 	}
 	if (json_is_object(ret->root))
 		classify(ret);
 	else
-		invalid(ret, JSONRPC_INVALID_REQUEST, "expected one object a line; batches are not supported");
+		invalid(ret, JSONRPC_INVALID_REQUEST,
+			"expected one object a line; batches are not supported");
 }
 
 void jsonrpc_message_free(struct jsonrpc_message *message)
@@ -113,18 +116,21 @@ static json_t *copy_id(const json_t *id)
 
 char *jsonrpc_result(const json_t *id, json_t *result, size_t *ret_length)
 {
-	return to_line(json_pack("{s:s, s:o, s:o}", "jsonrpc", "2.0", "id", copy_id(id), "result", result),
+	return to_line(
+		json_pack("{s:s, s:o, s:o}", "jsonrpc", "2.0", "id", copy_id(id), "result", result),
 		ret_length);
 }
 
 char *jsonrpc_notification(const char *method, json_t *params, size_t *ret_length)
 {
-	return to_line(json_pack("{s:s, s:s, s:o}", "jsonrpc", "2.0", "method", method, "params", params),
+	return to_line(
+		json_pack("{s:s, s:s, s:o}", "jsonrpc", "2.0", "method", method, "params", params),
 		ret_length);
 }
 
 char *jsonrpc_error(const json_t *id, int code, const char *reason, size_t *ret_length)
 {
-	return to_line(json_pack("{s:s, s:o, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", copy_id(id), "error",
-			       "code", code, "message", reason), ret_length);
+	return to_line(json_pack("{s:s, s:o, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", copy_id(id),
+			       "error", "code", code, "message", reason),
+		ret_length);
 }

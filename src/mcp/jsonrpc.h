@@ -24,9 +24,10 @@ enum jsonrpc_kind {
 
 struct jsonrpc_message {
 	enum jsonrpc_kind kind;
-	json_t *root;       /* owns all of it */
-	const json_t *id;   /* of a request; of an invalid message where it could be read, else NULL */
-	const char *method; /* of requests and notifications */
+	json_t *root; /* owns all of it */
+	const json_t
+		*id; /* of a request; of an invalid message where it could be read, else NULL */
+	const char *method;   /* of requests and notifications */
 	const json_t *params; /* an object, or NULL */
 	int code;
 	char reason[256];

@@ -84,8 +84,9 @@ enum reader_event reader_next(struct reader *reader, const char **ret_line, size
 	if (!reader->buffer)
 		return reader->ended ? READER_END : READER_AGAIN;
 	start = reader->buffer + reader->consumed;
-	newline = available > reader->searched ?
-		memchr(start + reader->searched, '\n', available - reader->searched) : NULL;
+	newline = available > reader->searched
+			  ? memchr(start + reader->searched, '\n', available - reader->searched)
+			  : NULL;
 	if (!newline) {
 		reader->searched = available;
 		if (reader->skipping || available > reader->limit) {

@@ -50,11 +50,13 @@ enum {
 	PROGRESS_PENDING_MAX = 1 << 20, /* bytes: no progress is told above */
 	QUEUED_BYTES_MAX = 64 << 20,
 	CALLS_MAX = 4096,
-	END_MS = 800, /* from the client's end to ours, at most */
+	LINES_PER_TURN = 64, /* then it is seen to what else has come */
+	END_MS = 800,        /* from the client's end to ours, at most */
 	STATUS_FAILED = 125,
 };
 
-static const char *const revisions[] = { "2025-11-25", "2025-06-18" }; /* the first is the preferred one */
+static const char *const revisions[] = {
+	"2025-11-25", "2025-06-18"}; /* the first is the preferred one */
 
 static const char instructions[] =
 	"execute_code runs code in a fresh sandbox: no network, no access to the host's files, limits on memory, "
@@ -67,6 +69,7 @@ struct server {
 	struct reader reader;
 	struct writer writer;
 	struct call_list calls;
+	json_t *tools; /* the result of tools/list, once it was asked for: it stays the same */
 	int signal_fd;
 	int parent_fd; /* a pidfd, or -1 */
 	bool drained;  /* the reader has no whole line left */
@@ -142,48 +145,57 @@ static void answer_initialize(struct server *server, const struct jsonrpc_messag
 	const char *version = revisions[0];
 
 	if (!json_is_string(wanted)) {
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS, "protocolVersion: expected a string");
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS,
+			"protocolVersion: expected a string");
 		return;
 	}
 	for (size_t i = 0; i < sizeof revisions / sizeof revisions[0]; i++)
 		if (strcmp(json_string_value(wanted), revisions[i]) == 0)
 			version = revisions[i];
 	send_result(server, message->id,
-		json_pack("{s:s, s:{s:{}}, s:{s:s, s:s, s:s}, s:s}", "protocolVersion", version, "capabilities",
-			"tools", "serverInfo", "name", "nsbox", "title", "nsbox: a sandbox for code", "version",
-			PACKAGE_VERSION, "instructions", instructions));
+		json_pack("{s:s, s:{s:{}}, s:{s:s, s:s, s:s}, s:s}", "protocolVersion", version,
+			"capabilities", "tools", "serverInfo", "name", "nsbox", "title",
+			"nsbox: a sandbox for code", "version", PACKAGE_VERSION, "instructions",
+			instructions));
 }
 
 static void answer_tools_list(struct server *server, const struct jsonrpc_message *message)
 {
+	if (!server->tools)
+		server->tools = tools_list(server->options);
 	if (json_object_get(message->params, "cursor"))
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS, "cursor: there is one page only");
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS,
+			"cursor: there is one page only");
 	else
-		send_result(server, message->id, tools_list(server->options));
+		send_result(server, message->id, json_incref(server->tools));
 }
 
 static const json_t *progress_token(const struct jsonrpc_message *message)
 {
-	const json_t *token = json_object_get(json_object_get(message->params, "_meta"), "progressToken");
+	const json_t *token =
+		json_object_get(json_object_get(message->params, "_meta"), "progressToken");
 
 	return json_is_string(token) || json_is_integer(token) ? token : NULL;
 }
 
-static void queue_call(struct server *server, const struct jsonrpc_message *message, const struct tool *tool,
-	const json_t *arguments, size_t line_length)
+static void queue_call(struct server *server, const struct jsonrpc_message *message,
+	const struct tool *tool, const json_t *arguments, size_t line_length)
 {
-	struct error err = { 0 };
+	struct error err = {0};
 	struct spec spec;
 
 	spec_init(&spec);
-	if (tool->prepare(server->options, arguments, &spec, &err) < 0 || spec_validate(&spec, &err) < 0)
+	if (tool->prepare(server->options, arguments, &spec, &err) < 0 ||
+		spec_validate(&spec, &err) < 0)
 		send_result(server, message->id, tool_failure(&err));
 	else
-		call_list_add(&server->calls, message->id, progress_token(message), tool, &spec, line_length);
+		call_list_add(&server->calls, message->id, progress_token(message), tool, &spec,
+			line_length);
 	spec_free(&spec);
 }
 
-static void answer_tools_call(struct server *server, const struct jsonrpc_message *message, size_t line_length)
+static void answer_tools_call(
+	struct server *server, const struct jsonrpc_message *message, size_t line_length)
 {
 	const json_t *name = json_object_get(message->params, "name");
 	const json_t *arguments = json_object_get(message->params, "arguments");
@@ -192,25 +204,29 @@ static void answer_tools_call(struct server *server, const struct jsonrpc_messag
 	char reason[128];
 
 	if (!json_is_string(name)) {
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS, "name: expected the name of a tool");
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS,
+			"name: expected the name of a tool");
 	} else if (!tool) {
 		snprintf(reason, sizeof reason, "unknown tool: %.80s", json_string_value(name));
 		send_error(server, message->id, JSONRPC_INVALID_PARAMS, reason);
 	} else if (arguments && !json_is_object(arguments)) {
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS, "arguments: expected an object");
+		send_error(server, message->id, JSONRPC_INVALID_PARAMS,
+			"arguments: expected an object");
 	} else {
 		queue_call(server, message, tool, arguments ? arguments : none, line_length);
 	}
 	json_decref(none);
 }
 
-static void handle_request(struct server *server, const struct jsonrpc_message *message, size_t line_length)
+static void handle_request(
+	struct server *server, const struct jsonrpc_message *message, size_t line_length)
 {
 	char reason[128];
 
 	/* With its id, the answer would look like that of the first. */
 	if (call_list_find(&server->calls, message->id)) {
-		send_error(server, NULL, JSONRPC_INVALID_REQUEST, "id: a request with this id is in flight");
+		send_error(server, NULL, JSONRPC_INVALID_REQUEST,
+			"id: a request with this id is in flight");
 	} else if (strcmp(message->method, "tools/call") == 0) {
 		answer_tools_call(server, message, line_length);
 	} else if (strcmp(message->method, "ping") == 0) {
@@ -280,13 +296,14 @@ static void handle_line(struct server *server, const char *line, size_t length)
 static bool accepting(const struct server *server)
 {
 	return writer_pending(&server->writer) < OUTPUT_PENDING_MAX &&
-		server->calls.queued_bytes < QUEUED_BYTES_MAX && server->calls.count < CALLS_MAX;
+	       server->calls.queued_bytes < QUEUED_BYTES_MAX && server->calls.count < CALLS_MAX;
 }
 
-/* Handles what was read, as far as there is room for what comes of it. */
+/* Handles some of what was read, as far as there is room for what comes of it. */
 static void handle_lines(struct server *server)
 {
-	while (!server->ending && accepting(server)) {
+	for (unsigned count = 0; count < LINES_PER_TURN && !server->ending && accepting(server);
+		count++) {
 		const char *line;
 		size_t length;
 
@@ -295,7 +312,8 @@ static void handle_lines(struct server *server)
 			handle_line(server, line, length);
 			continue;
 		case READER_TOO_LONG:
-			send_error(server, NULL, JSONRPC_PARSE_ERROR, "a message is longer than 16 MiB");
+			send_error(server, NULL, JSONRPC_PARSE_ERROR,
+				"a message is longer than 16 MiB");
 			continue;
 		case READER_END:
 			server->ending = true;
@@ -333,19 +351,20 @@ static void tell_progress(struct server *server, struct call *call, const json_t
 	size_t length = 0;
 	char *line;
 
-	if (call->silent || !call->progress_token || !json_is_string(last_line) || seconds <= call->progress ||
-		writer_pending(&server->writer) > PROGRESS_PENDING_MAX)
+	if (call->silent || !call->progress_token || !json_is_string(last_line) ||
+		seconds <= call->progress || writer_pending(&server->writer) > PROGRESS_PENDING_MAX)
 		return;
 	call->progress = seconds;
 	line = jsonrpc_notification("notifications/progress",
-		json_pack("{s:O, s:f, s:O}", "progressToken", call->progress_token, "progress", seconds, "message",
-			last_line), &length);
+		json_pack("{s:O, s:f, s:O}", "progressToken", call->progress_token, "progress",
+			seconds, "message", last_line),
+		&length);
 	send_line(server, line, length);
 }
 
 static void read_call(struct server *server, struct call *call)
 {
-	struct error err = { 0 };
+	struct error err = {0};
 	json_t *message = NULL;
 
 	for (;;) {
@@ -357,7 +376,8 @@ static void read_call(struct server *server, struct call *call)
 			json_decref(message);
 			continue;
 		case RUNNER_RESULT:
-			answer_call(server, call, call->silent ? NULL : call->tool->finish(server->options, message));
+			answer_call(server, call,
+				call->silent ? NULL : call->tool->finish(server->options, message));
 			json_decref(message);
 			break;
 		case RUNNER_FAILED:
@@ -407,20 +427,21 @@ static void fill_poll_set(const struct server *server, struct poll_set *set)
 {
 	bool read_more = !server->ending && server->drained && accepting(server);
 
-	set->fds[POLL_SIGNAL] = (struct pollfd){ .fd = server->signal_fd, .events = POLLIN };
-	set->fds[POLL_PARENT] = (struct pollfd){ .fd = server->parent_fd, .events = POLLIN };
+	set->fds[POLL_SIGNAL] = (struct pollfd){.fd = server->signal_fd, .events = POLLIN};
+	set->fds[POLL_PARENT] = (struct pollfd){.fd = server->parent_fd, .events = POLLIN};
 	/* With no events at all, errors and hang-ups are still told. */
-	set->fds[POLL_INPUT] = (struct pollfd){ .fd = server->reader.fd, .events = read_more ? POLLIN : 0 };
-	set->fds[POLL_OUTPUT] = (struct pollfd){ .fd = server->client_gone ? -1 : server->writer.fd,
-		.events = writer_pending(&server->writer) ? POLLOUT : 0 };
-	set->fds[POLL_SPAWNER] = (struct pollfd){ .fd = server->runner.fd, .events = POLLIN };
+	set->fds[POLL_INPUT] =
+		(struct pollfd){.fd = server->reader.fd, .events = read_more ? POLLIN : 0};
+	set->fds[POLL_OUTPUT] = (struct pollfd){.fd = server->client_gone ? -1 : server->writer.fd,
+		.events = writer_pending(&server->writer) ? POLLOUT : 0};
+	set->fds[POLL_SPAWNER] = (struct pollfd){.fd = server->runner.fd, .events = POLLIN};
 	set->count = POLL_CALLS;
 	for (struct call *call = server->calls.first; call; call = call->next) {
 		if (!call->running)
 			continue;
 		set->calls[set->count - POLL_CALLS] = call;
-		set->fds[set->count++] = (struct pollfd){ .fd = call->io.fd,
-			.events = POLLIN | (call->io.out ? POLLOUT : 0) };
+		set->fds[set->count++] = (struct pollfd){
+			.fd = call->io.fd, .events = POLLIN | (call->io.out ? POLLOUT : 0)};
 	}
 	if (server->ending) {
 		set->fds[POLL_PARENT].fd = set->fds[POLL_INPUT].fd = -1;
@@ -436,21 +457,23 @@ static void handle_client(struct server *server, const struct poll_set *set)
 		client_is_gone(server);
 	if (output & (POLLERR | POLLHUP | POLLNVAL))
 		client_is_gone(server);
-	if (input & POLLIN) {
+	/* When it has hung up, what it wrote before is read first, unless there is no room for it. */
+	if (input && accepting(server) && server->drained) {
 		reader_fill(&server->reader);
 		server->drained = false;
-	} else if (input & (POLLERR | POLLHUP | POLLNVAL)) {
+	} else if (input & (POLLERR | POLLHUP | POLLNVAL) && !accepting(server)) {
 		server->ending = true;
 	}
 }
 
-/* Waits once, at most `timeout_ms`, and handles what there is. */
+/* Waits once, at most `timeout_ms` (-1: as long as it takes), and handles what there is. */
 static void turn(struct server *server, int timeout_ms)
 {
+	bool lines_left = !server->ending && !server->drained && accepting(server);
 	struct poll_set set;
 
 	fill_poll_set(server, &set);
-	if (poll(set.fds, set.count, timeout_ms) <= 0)
+	if (poll(set.fds, set.count, lines_left ? 0 : timeout_ms) < 0)
 		return;
 	for (nfds_t i = POLL_CALLS; i < set.count; i++)
 		if (set.fds[i].revents)
@@ -483,7 +506,8 @@ static void end(struct server *server)
 		cancel_call(server, call);
 	}
 	while ((now = now_ms()) < deadline &&
-		(server->calls.count > 0 || (!server->client_gone && writer_pending(&server->writer) > 0)))
+		(server->calls.count > 0 ||
+			(!server->client_gone && writer_pending(&server->writer) > 0)))
 		turn(server, (int)(deadline - now));
 	while (server->calls.first)
 		call_list_remove(&server->calls, server->calls.first);
@@ -555,6 +579,7 @@ int mcp_serve(const struct mcp_options *options)
 	status = server->status;
 	reader_free(&server->reader);
 	writer_free(&server->writer);
+	json_decref(server->tools);
 	close(output);
 	close_fd(&server->signal_fd);
 	close_fd(&server->parent_fd);

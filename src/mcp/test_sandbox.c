@@ -30,48 +30,57 @@ static json_t *output_schema(void)
 	static const struct {
 		const char *name, *type, *description;
 	} properties[] = {
-		{ "works", "boolean", "Whether code can be run" },
-		{ "reason", "string", "Why not; absent when it works" },
-		{ "remedy", "string", "What to do about it; absent when nothing is known, or needed" },
-		{ "version", "string", "Of nsbox" },
-		{ "kernel", "string", "Of the host" },
-		{ "machine", "string", "Architecture of the host" },
-		{ "cpus", "integer", "That sandboxes may use" },
-		{ "memory_bytes", "integer", "Of the host" },
-		{ "setup_ms", "number", "From nothing to the start of a program; absent when it does not work" },
-		{ "sandbox", "object", "The walls: root, network, seccomp, ids inside and on the host, cgroup" },
-		{ "limits", "object", "Each limit of a call that asks for none: value, unit, enforced_by" },
-		{ "maximum", "object", "What a call may ask for: memory_bytes, timeout_ms, and the calls that run at a time" },
-		{ "warnings", "array", "Where this host's sandbox is weaker than usual" },
-		{ "languages", "array", "Each: name, usable, and why not" },
+		{"works", "boolean", "Whether code can be run"},
+		{"reason", "string", "Why not; absent when it works"},
+		{"remedy", "string",
+			"What to do about it; absent when nothing is known, or needed"},
+		{"version", "string", "Of nsbox"},
+		{"kernel", "string", "Of the host"},
+		{"machine", "string", "Architecture of the host"},
+		{"cpus", "integer", "That sandboxes may use"},
+		{"memory_bytes", "integer", "Of the host"},
+		{"setup_ms", "number",
+			"From nothing to the start of a program; absent when it does not work"},
+		{"sandbox", "object",
+			"The walls: root, network, seccomp, ids inside and on the host, cgroup"},
+		{"limits", "object",
+			"Each limit of a call that asks for none: value, unit, enforced_by"},
+		{"maximum", "object",
+			"What a call may ask for: memory_bytes, timeout_ms, and the calls that run at a time"},
+		{"warnings", "array", "Where this host's sandbox is weaker than usual"},
+		{"languages", "array", "Each: name, usable, and why not"},
 	};
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++)
-		json_object_set_new(object, properties[i].name, json_pack("{s:s, s:s}", "type", properties[i].type,
-			"description", properties[i].description));
-	json_object_set_new(json_object_get(object, "warnings"), "items", json_pack("{s:s}", "type", "string"));
-	json_object_set_new(json_object_get(object, "languages"), "items", json_pack("{s:s}", "type", "object"));
-	return json_pack("{s:s, s:[s, s, s, s, s], s:o}", "type", "object", "required", "works", "version", "kernel",
-		"maximum", "languages", "properties", object);
+		json_object_set_new(object, properties[i].name,
+			json_pack("{s:s, s:s}", "type", properties[i].type, "description",
+				properties[i].description));
+	json_object_set_new(
+		json_object_get(object, "warnings"), "items", json_pack("{s:s}", "type", "string"));
+	json_object_set_new(json_object_get(object, "languages"), "items",
+		json_pack("{s:s}", "type", "object"));
+	return json_pack("{s:s, s:[s, s, s, s, s], s:o}", "type", "object", "required", "works",
+		"version", "kernel", "maximum", "languages", "properties", object);
 }
 
 static json_t *describe(const struct mcp_options *options)
 {
 	(void)options;
-	return json_pack("{s:s, s:s, s:s, s:{s:s, s:b, s:{}}, s:o, s:{s:b, s:b, s:b, s:b}}", "name", "test_sandbox",
-		"title", "Test the sandbox", "description",
+	return json_pack("{s:s, s:s, s:s, s:{s:s, s:b, s:{}}, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
+		"test_sandbox", "title", "Test the sandbox", "description",
 		"Tells what works on this host and how to mend what does not: starts a sandbox to prove it, and lists "
 		"how each limit is enforced, what a call may ask for, and which languages are there. Takes well "
 		"under a second, changes nothing, has no arguments.",
-		"inputSchema", "type", "object", "additionalProperties", 0, "properties", "outputSchema", output_schema(),
-		"annotations", "readOnlyHint", 1, "destructiveHint", 0, "idempotentHint", 1, "openWorldHint", 0);
+		"inputSchema", "type", "object", "additionalProperties", 0, "properties",
+		"outputSchema", output_schema(), "annotations", "readOnlyHint", 1,
+		"destructiveHint", 0, "idempotentHint", 1, "openWorldHint", 0);
 }
 
 static int prepare(const struct mcp_options *options, const json_t *arguments, struct spec *spec,
 	struct error *err)
 {
-	static const char *const known[] = { NULL };
+	static const char *const known[] = {NULL};
 	struct exec_spec *exec = &spec->execs[0];
 
 	if (arguments_refuse_unknown(arguments, known, err) < 0)
@@ -107,7 +116,7 @@ static bool language_usable(const char *name, struct error *err)
 static void add_language(void *data, const char *name, const struct error *broken)
 {
 	json_t *list = data, *entry;
-	struct error err = { 0 };
+	struct error err = {0};
 	bool usable = !broken && language_usable(name, &err);
 
 	entry = json_pack("{s:s, s:b}", "name", name, "usable", (int)usable);
@@ -138,25 +147,28 @@ static void set_host(json_t *object)
 /* Whether `true` was run and said so. */
 static void set_outcome(json_t *object, const json_t *run)
 {
-	const json_t *code = json_object_get(run, "exit_code"), *error = json_object_get(run, "error");
+	const json_t *code = json_object_get(run, "exit_code"),
+		     *error = json_object_get(run, "error");
 	bool works = json_is_integer(code) && json_integer_value(code) == 0;
 	json_t *reason = json_object_get(error, "text"), *remedy = json_object_get(error, "hint");
 
 	json_object_set_new(object, "works", json_boolean(works));
 	if (works) {
-		json_object_set(object, "setup_ms", json_object_get(json_object_get(run, "timing"), "setup_ms"));
+		json_object_set(object, "setup_ms",
+			json_object_get(json_object_get(run, "timing"), "setup_ms"));
 		return;
 	}
 	if (!json_is_string(reason))
 		reason = json_object_get(run, "message");
-	json_object_set(object, "reason", json_is_string(reason) ? reason : json_object_get(run, "ended_by"));
+	json_object_set(object, "reason",
+		json_is_string(reason) ? reason : json_object_get(run, "ended_by"));
 	if (json_is_string(remedy))
 		json_object_set(object, "remedy", remedy);
 }
 
 static json_t *structured(const struct mcp_options *options, const json_t *run)
 {
-	static const char *const copied[] = { "sandbox", "limits", "warnings" };
+	static const char *const copied[] = {"sandbox", "limits", "warnings"};
 	json_t *object = json_object(), *languages = json_array();
 
 	set_outcome(object, run);
@@ -164,9 +176,10 @@ static json_t *structured(const struct mcp_options *options, const json_t *run)
 	set_host(object);
 	for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++)
 		json_object_set(object, copied[i], json_object_get(run, copied[i]));
-	json_object_set_new(object, "maximum", json_pack("{s:I, s:I, s:i}", "memory_bytes",
-		(json_int_t)options->memory_max_bytes, "timeout_ms", (json_int_t)options->timeout_max_ms, "parallel",
-		(int)options->parallel_max));
+	json_object_set_new(object, "maximum",
+		json_pack("{s:I, s:I, s:i}", "memory_bytes", (json_int_t)options->memory_max_bytes,
+			"timeout_ms", (json_int_t)options->timeout_max_ms, "parallel",
+			(int)options->parallel_max));
 	language_list(add_language, languages);
 	json_object_set_new(object, "languages", languages);
 	return object;
@@ -195,7 +208,8 @@ static void print_limits(FILE *out, const json_t *object)
 			format_bytes((uint64_t)json_integer_value(value), text, sizeof text);
 		if (strcmp(unit, "ms") == 0)
 			format_duration_ms((uint64_t)json_integer_value(value), text, sizeof text);
-		fprintf(out, "limit %s: %s, enforced by %s\n", name, text, string_of(limit, "enforced_by"));
+		fprintf(out, "limit %s: %s, enforced by %s\n", name, text,
+			string_of(limit, "enforced_by"));
 	}
 }
 
@@ -207,8 +221,11 @@ static void print_languages(FILE *out, const json_t *object)
 	json_array_foreach(json_object_get(object, "languages"), i, language)
 	{
 		fprintf(out, "language %s: %s", string_of(language, "name"),
-			json_is_true(json_object_get(language, "usable")) ? "ok" : string_of(language, "reason"));
-		fprintf(out, "%s%s\n", json_object_get(language, "remedy") ? " " : "", string_of(language, "remedy"));
+			json_is_true(json_object_get(language, "usable"))
+				? "ok"
+				: string_of(language, "reason"));
+		fprintf(out, "%s%s\n", json_object_get(language, "remedy") ? " " : "",
+			string_of(language, "remedy"));
 	}
 }
 
@@ -229,8 +246,9 @@ static void print_text(FILE *out, const struct mcp_options *options, const json_
 	print_limits(out, object);
 	format_bytes(options->memory_max_bytes, memory, sizeof memory);
 	format_duration_ms(options->timeout_max_ms, timeout, sizeof timeout);
-	fprintf(out, "a call may ask for: memory_limit up to %s, timeout up to %s; %u calls run at a time\n", memory,
-		timeout, options->parallel_max);
+	fprintf(out,
+		"a call may ask for: memory_limit up to %s, timeout up to %s; %u calls run at a time\n",
+		memory, timeout, options->parallel_max);
 	json_array_foreach(json_object_get(object, "warnings"), i, warning)
 	{
 		fprintf(out, "warning: %s\n", json_string_value(warning));

@@ -10,7 +10,7 @@
 #include "util/error.h"
 #include "util/utf8.h"
 
-static const struct tool *const tools[] = { &tool_execute_code, &tool_test_sandbox };
+static const struct tool *const tools[] = {&tool_execute_code, &tool_test_sandbox};
 
 const struct tool *tool_find(const char *name)
 {
@@ -31,8 +31,8 @@ json_t *tools_list(const struct mcp_options *options)
 
 json_t *tool_result(const char *text, size_t length, json_t *structured)
 {
-	return json_pack("{s:[{s:s, s:s%}], s:o, s:b}", "content", "type", "text", "text", text, length,
-		"structuredContent", structured, "isError", 0);
+	return json_pack("{s:[{s:s, s:s%}], s:o, s:b}", "content", "type", "text", "text", text,
+		length, "structuredContent", structured, "isError", 0);
 }
 
 /* Without structuredContent, which some clients hold against the schema of a success. */

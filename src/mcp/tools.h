@@ -21,8 +21,8 @@ struct tool {
 	 * *spec is initialized, and freed by the caller. `arguments` is an object. -1: *err says which argument is wrong,
 	 * what was expected and what came, or why there can be no run.
 	 */
-	int (*prepare)(const struct mcp_options *options, const json_t *arguments, struct spec *spec,
-		struct error *err);
+	int (*prepare)(const struct mcp_options *options, const json_t *arguments,
+		struct spec *spec, struct error *err);
 	/* `run` is the object of run_result_to_json. Returns a CallToolResult (new reference), or NULL without memory. */
 	json_t *(*finish)(const struct mcp_options *options, const json_t *run);
 };

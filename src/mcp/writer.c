@@ -71,7 +71,7 @@ static ssize_t write_some(struct writer *writer)
 {
 	const char *next = writer->data + writer->sent;
 	size_t length = writer_pending(writer);
-	struct pollfd poll_fd = { .fd = writer->fd, .events = POLLOUT };
+	struct pollfd poll_fd = {.fd = writer->fd, .events = POLLOUT};
 
 	if (writer->socket) {
 		ssize_t n = send(writer->fd, next, length, MSG_DONTWAIT | MSG_NOSIGNAL);

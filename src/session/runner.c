@@ -43,14 +43,14 @@ int runner_start(struct runner *ret, struct error *err)
 	if (pid == 0)
 		spawner_main(fds[1], server);
 	close(fds[1]);
-	*ret = (struct runner){ .fd = fds[0], .pid = pid };
+	*ret = (struct runner){.fd = fds[0], .pid = pid};
 	return 0;
 }
 
 int runner_stop(struct runner *runner, unsigned wait_ms)
 {
 	cleanup_close int pidfd = (int)syscall(SYS_pidfd_open, runner->pid, 0);
-	struct pollfd poll_fd = { .fd = pidfd, .events = POLLIN };
+	struct pollfd poll_fd = {.fd = pidfd, .events = POLLIN};
 	int result = -1;
 
 	close_fd(&runner->fd);
@@ -67,8 +67,8 @@ static int send_descriptor(int socket, int fd)
 	union {
 		char buffer[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
-	} control = { { 0 } };
-	struct iovec iov = { .iov_base = (char[]){ 0 }, .iov_len = 1 };
+	} control = {{0}};
+	struct iovec iov = {.iov_base = (char[]){0}, .iov_len = 1};
 	struct msghdr message = {
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
@@ -88,7 +88,7 @@ static int send_descriptor(int socket, int fd)
 static int pack_spec(const struct spec *spec, struct runner_io *io, struct error *err)
 {
 	json_t *object = spec_to_json(spec);
-	struct frame_header header = { .type = FRAME_SPEC };
+	struct frame_header header = {.type = FRAME_SPEC};
 	size_t length = object ? json_dumpb(object, NULL, 0, JSON_COMPACT) : 0;
 
 	if (length > 0 && length <= FRAME_MAX)
@@ -103,11 +103,13 @@ static int pack_spec(const struct spec *spec, struct runner_io *io, struct error
 	if (io->out)
 		return 0;
 	if (length > FRAME_MAX)
-		return error_set(err, 0, "the run's code and files are larger than %d MiB", FRAME_MAX >> 20);
+		return error_set(
+			err, 0, "the run's code and files are larger than %d MiB", FRAME_MAX >> 20);
 	return error_set(err, ENOMEM, "sending the run's spec");
 }
 
-int runner_submit(struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err)
+int runner_submit(
+	struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err)
 {
 	struct runner_io io = RUNNER_IO_NONE;
 	cleanup_close int far = -1;
@@ -138,7 +140,8 @@ int runner_submit(struct runner *runner, const struct spec *spec, struct runner_
 int runner_flush(struct runner_io *io, struct error *err)
 {
 	while (io->out_sent < io->out_length) {
-		ssize_t n = send(io->fd, io->out + io->out_sent, io->out_length - io->out_sent, MSG_NOSIGNAL);
+		ssize_t n = send(io->fd, io->out + io->out_sent, io->out_length - io->out_sent,
+			MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -163,20 +166,22 @@ static bool have_message(const struct runner_io *io, struct frame_header *ret)
 }
 
 /* The first message of io->in, which is whole, taken out of it. */
-static enum runner_message take_message(struct runner_io *io, const struct frame_header *header,
-	json_t **ret, struct error *err)
+static enum runner_message take_message(
+	struct runner_io *io, const struct frame_header *header, json_t **ret, struct error *err)
 {
 	size_t whole = sizeof *header + header->length;
 	json_t *object;
 
 	if (header->length > FRAME_MAX) {
-		error_set(err, 0, "the run's supervisor sent a message above %d MiB", FRAME_MAX >> 20);
+		error_set(err, 0, "the run's supervisor sent a message above %d MiB",
+			FRAME_MAX >> 20);
 		return RUNNER_FAILED;
 	}
 	object = json_loadb(io->in + sizeof *header, header->length, JSON_ALLOW_NUL, NULL);
 	memmove(io->in, io->in + whole, io->in_length - whole);
 	io->in_length -= whole;
-	if (json_is_object(object) && (header->type == FRAME_RESULT || header->type == FRAME_PROGRESS)) {
+	if (json_is_object(object) &&
+		(header->type == FRAME_RESULT || header->type == FRAME_PROGRESS)) {
 		*ret = object;
 		return header->type == FRAME_RESULT ? RUNNER_RESULT : RUNNER_PROGRESS;
 	}
@@ -226,7 +231,8 @@ enum runner_message runner_read(struct runner_io *io, json_t **ret, struct error
 		if (n < 0 && errno == EAGAIN)
 			return RUNNER_AGAIN;
 		if (n <= 0) {
-			error_set(err, n < 0 ? errno : 0, "the run's supervisor ended without a result");
+			error_set(err, n < 0 ? errno : 0,
+				"the run's supervisor ended without a result");
 			return RUNNER_FAILED;
 		}
 		io->in_length += (size_t)n;

@@ -50,14 +50,15 @@ struct runner_io {
 	size_t in_length, in_size;
 };
 
-#define RUNNER_IO_NONE ((struct runner_io){ .fd = -1 })
+#define RUNNER_IO_NONE ((struct runner_io){.fd = -1})
 
 /*
  * Starts a run of `spec`, with its output captured. The filter of the spec is not transferred: the supervisor looks
  * it up by spec->seccomp_name. Where io->out is not NULL afterwards, call runner_flush when io->fd is writable; call
  * runner_read when it is readable.
  */
-int runner_submit(struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err);
+int runner_submit(
+	struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err);
 
 /* Sends what the socket takes. Returns 1 when more is to be sent, 0 when all is sent, -1 on failure. */
 int runner_flush(struct runner_io *io, struct error *err);
@@ -65,8 +66,8 @@ int runner_flush(struct runner_io *io, struct error *err);
 enum runner_message {
 	RUNNER_AGAIN,    /* nothing whole yet */
 	RUNNER_PROGRESS, /* *ret: {"last_line": string, "elapsed_ms": integer} */
-	RUNNER_RESULT,   /* *ret: the object of run_result_to_json; the run is over, everything of it is gone */
-	RUNNER_FAILED,   /* the supervisor went away, spoke nonsense, or could not begin: *err says which */
+	RUNNER_RESULT, /* *ret: the object of run_result_to_json; the run is over, everything of it is gone */
+	RUNNER_FAILED, /* the supervisor went away, spoke nonsense, or could not begin: *err says which */
 };
 
 /* Reads without blocking. *ret is a new reference, set for PROGRESS and RESULT. */

@@ -58,7 +58,7 @@ static int send_whole(int fd, const void *data, size_t length)
 static int send_frame(int fd, enum frame_type type, json_t *object)
 {
 	cleanup_free char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
-	struct frame_header header = { .type = type, .length = body ? (uint32_t)strlen(body) : 0 };
+	struct frame_header header = {.type = type, .length = body ? (uint32_t)strlen(body) : 0};
 
 	json_decref(object);
 	if (!body)
@@ -70,7 +70,8 @@ static int send_frame(int fd, enum frame_type type, json_t *object)
 
 static void send_failure(int fd, const struct error *err)
 {
-	send_frame(fd, FRAME_FAILURE, json_pack("{s:s, s:s}", "text", err->text, "hint", err->hint));
+	send_frame(
+		fd, FRAME_FAILURE, json_pack("{s:s, s:s}", "text", err->text, "hint", err->hint));
 }
 
 /*
@@ -86,7 +87,8 @@ static void report_progress(void *data, const char *last_line, size_t length, ui
 		(json_int_t)elapsed_ms);
 	cleanup_free char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	char frame[4096];
-	struct frame_header header = { .type = FRAME_PROGRESS, .length = body ? (uint32_t)strlen(body) : 0 };
+	struct frame_header header = {
+		.type = FRAME_PROGRESS, .length = body ? (uint32_t)strlen(body) : 0};
 	ssize_t n;
 
 	json_decref(object);
@@ -96,7 +98,8 @@ static void report_progress(void *data, const char *last_line, size_t length, ui
 	memcpy(frame + sizeof header, body, header.length);
 	n = send(*fd, frame, sizeof header + header.length, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n >= 0 && (size_t)n != sizeof header + header.length)
-		shutdown(*fd, SHUT_RDWR); /* half a frame: the stream cannot be gone on with; the run ends */
+		shutdown(*fd,
+			SHUT_RDWR); /* half a frame: the stream cannot be gone on with; the run ends */
 }
 
 static int read_exactly(int fd, void *data, size_t length)
@@ -154,14 +157,15 @@ static int prepare_spec(const json_t *object, struct spec *spec, struct error *e
 	spec->capture = true;
 	if (find_filter(spec->seccomp_name, false, &spec->filter, &spec->filter_length, err) < 0)
 		return -1;
-	return find_filter(spec->seccomp_name, true, &spec->filter_tier2, &spec->filter_tier2_length, err);
+	return find_filter(
+		spec->seccomp_name, true, &spec->filter_tier2, &spec->filter_tier2_length, err);
 }
 
 _Noreturn static void supervisor_main(int fd)
 {
-	struct run_control control = { .cancel_fd = fd, .progress = report_progress, .data = &fd };
-	struct run_result result = { 0 };
-	struct error err = { 0 };
+	struct run_control control = {.cancel_fd = fd, .progress = report_progress, .data = &fd};
+	struct run_result result = {0};
+	struct error err = {0};
 	struct spec spec;
 	json_t *object;
 
@@ -186,7 +190,7 @@ static int receive_descriptor(int socket)
 		struct cmsghdr align;
 	} control;
 	char byte;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
 	struct msghdr message = {
 		.msg_iov = &iov,
 		.msg_iovlen = 1,

@@ -18,31 +18,44 @@ static const struct {
 	int code;
 	const char *id; /* as JSON; NULL: none */
 } cases[] = {
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}", JSONRPC_REQUEST, 0, "1" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"m\",\"params\":{}}\r", JSONRPC_REQUEST, 0, "\"a\"" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":-9007199254740993,\"method\":\"m\"}", JSONRPC_REQUEST, 0, "-9007199254740993" },
-	{ "{\"jsonrpc\":\"2.0\",\"method\":\"m\"}", JSONRPC_NOTIFICATION, 0, NULL },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", JSONRPC_RESPONSE, 0, "1" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}", JSONRPC_RESPONSE, 0, "1" },
-	{ "", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL },
-	{ "{", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL },
-	{ "{} {}", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL },
-	{ "\"\xff\"", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xc3\"}", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL },
-	{ "[]", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL },
-	{ "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}]", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL },
-	{ "{}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL },
-	{ "{\"id\":1,\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1" },
-	{ "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1" },
-	{ "{\"jsonrpc\":2.0,\"id\":1,\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":5}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\\u0000x\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":[]}", JSONRPC_INVALID, JSONRPC_INVALID_PARAMS, "1" },
-	{ "{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":3}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL },
+	{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}", JSONRPC_REQUEST, 0, "1"},
+	{"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"m\",\"params\":{}}\r", JSONRPC_REQUEST, 0,
+		"\"a\""},
+	{"{\"jsonrpc\":\"2.0\",\"id\":-9007199254740993,\"method\":\"m\"}", JSONRPC_REQUEST, 0,
+		"-9007199254740993"},
+	{"{\"jsonrpc\":\"2.0\",\"method\":\"m\"}", JSONRPC_NOTIFICATION, 0, NULL},
+	{"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", JSONRPC_RESPONSE, 0, "1"},
+	{"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}", JSONRPC_RESPONSE, 0, "1"},
+	{"", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL},
+	{"{", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL},
+	{"{} {}", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL},
+	{"\"\xff\"", JSONRPC_INVALID, JSONRPC_PARSE_ERROR, NULL},
+	{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xc3\"}", JSONRPC_INVALID, JSONRPC_PARSE_ERROR,
+		NULL},
+	{"[]", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL},
+	{"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}]", JSONRPC_INVALID,
+		JSONRPC_INVALID_REQUEST, NULL},
+	{"{}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL},
+	{"{\"id\":1,\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1"},
+	{"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"m\"}", JSONRPC_INVALID,
+		JSONRPC_INVALID_REQUEST, "1"},
+	{"{\"jsonrpc\":2.0,\"id\":1,\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST,
+		"1"},
+	{"{\"jsonrpc\":\"2.0\",\"id\":1}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1"},
+	{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":5}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST,
+		"1"},
+	{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\\u0000x\"}", JSONRPC_INVALID,
+		JSONRPC_INVALID_REQUEST, "1"},
+	{"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"m\"}", JSONRPC_INVALID,
+		JSONRPC_INVALID_REQUEST, NULL},
+	{"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"m\"}", JSONRPC_INVALID,
+		JSONRPC_INVALID_REQUEST, NULL},
+	{"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"m\"}", JSONRPC_INVALID,
+		JSONRPC_INVALID_REQUEST, NULL},
+	{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":[]}", JSONRPC_INVALID,
+		JSONRPC_INVALID_PARAMS, "1"},
+	{"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":3}", JSONRPC_INVALID,
+		JSONRPC_INVALID_REQUEST, NULL},
 };
 
 static void test_parse(void **state)
@@ -80,7 +93,8 @@ static void test_deep(void **state)
 
 static void test_params(void **state)
 {
-	static const char text[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"a\":\"x\\u0000y\"}}";
+	static const char text[] =
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"a\":\"x\\u0000y\"}}";
 	struct jsonrpc_message message;
 
 	jsonrpc_parse(text, sizeof text - 1, &message);
@@ -104,9 +118,11 @@ static void test_answers(void **state)
 	char *line;
 
 	line = jsonrpc_result(id, json_pack("{s:s}", "t", "x\ny"), &length);
-	expect(line, length, "{\"jsonrpc\":\"2.0\",\"id\":\"a\\nb\",\"result\":{\"t\":\"x\\ny\"}}\n");
+	expect(line, length,
+		"{\"jsonrpc\":\"2.0\",\"id\":\"a\\nb\",\"result\":{\"t\":\"x\\ny\"}}\n");
 	line = jsonrpc_error(NULL, JSONRPC_PARSE_ERROR, "why", &length);
-	expect(line, length, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"why\"}}\n");
+	expect(line, length,
+		"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"why\"}}\n");
 	line = jsonrpc_notification("n", json_object(), &length);
 	expect(line, length, "{\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":{}}\n");
 	json_decref(id);

@@ -73,7 +73,8 @@ static int teardown(void **state)
 
 #define HEAD "{\"name\": \"t\", \"title\": \"T\", \"extension\": \"t\", \"source\": \"main.t\", "
 
-static const char valid[] = HEAD "\"aliases\": [\"tee\", \"t+\"],\n"
+static const char valid[] = HEAD
+	"\"aliases\": [\"tee\", \"t+\"],\n"
 	"\"compile\": {\"argv\": [\"true\", \"{source}\", \"{output}\"], \"timeout_ms\": 1234},\n"
 	"\"run\": {\"argv\": [\"true\", \"-m{memory_mib}\", \"-h{heap_mib}\", \"{workspace}\", \"{{x}}\", \"a{source}b\"]},\n"
 	"\"env\": {\"A\": \"{memory_mib}\", \"PATH\": \"/own\"}, \"needs\": [{\"program\": \"true\"}]}";
@@ -81,7 +82,7 @@ static const char valid[] = HEAD "\"aliases\": [\"tee\", \"t+\"],\n"
 static struct language *load(const char *name)
 {
 	struct language *language = NULL;
-	struct error err = { 0 };
+	struct error err = {0};
 
 	if (language_load(name, &language, &err) < 0)
 		fail_msg("%s", err.text);
@@ -91,7 +92,7 @@ static struct language *load(const char *name)
 static void test_lookup(void **state)
 {
 	struct fixture *fixture = *state;
-	static const char *const names[] = { "t", "T", "tee", "TEE", "t+" };
+	static const char *const names[] = {"t", "T", "tee", "TEE", "t+"};
 
 	write_file(fixture->installed, "t.json", valid);
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -105,12 +106,12 @@ static void test_lookup(void **state)
 static void test_unknown(void **state)
 {
 	struct fixture *fixture = *state;
-	static const char *const names[] = { "cobol", "", "../installed/t", "t/", "a b", "t.json" };
+	static const char *const names[] = {"cobol", "", "../installed/t", "t/", "a b", "t.json"};
 
 	write_file(fixture->installed, "t.json", valid);
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
 		struct language *language = NULL;
-		struct error err = { 0 };
+		struct error err = {0};
 
 		assert_int_equal(language_load(names[i], &language, &err), -1);
 		assert_non_null(strstr(err.text, "unknown language"));
@@ -122,7 +123,7 @@ static void test_unknown(void **state)
 static void test_none_installed(void **state)
 {
 	struct language *language = NULL;
-	struct error err = { 0 };
+	struct error err = {0};
 
 	assert_int_equal(language_load("python", &language, &err), -1);
 	assert_non_null(strstr(err.hint, "NSBOX_LANGUAGES_DIR"));
@@ -139,9 +140,9 @@ static const char *find_env(const struct exec_spec *exec, const char *name)
 static void test_prepare(void **state)
 {
 	struct fixture *fixture = *state;
-	char *arguments[] = { "{source}", "", NULL };
+	char *arguments[] = {"{source}", "", NULL};
 	struct language *language;
-	struct error err = { 0 };
+	struct error err = {0};
 	struct spec spec;
 
 	write_file(fixture->installed, "t.json", valid);
@@ -166,7 +167,8 @@ static void test_prepare(void **state)
 	assert_string_equal(spec.execs[1].argv[3], "/workspace");
 	assert_string_equal(spec.execs[1].argv[4], "{x}");
 	assert_string_equal(spec.execs[1].argv[5], "a/workspace/main.tb");
-	assert_string_equal(spec.execs[1].argv[6], "{source}"); /* a caller's argument stays what it is */
+	assert_string_equal(
+		spec.execs[1].argv[6], "{source}"); /* a caller's argument stays what it is */
 	assert_string_equal(spec.execs[1].argv[7], "");
 	assert_null(spec.execs[1].argv[8]);
 	assert_string_equal(find_env(&spec.execs[1], "A"), "1024");
@@ -179,12 +181,12 @@ static void test_prepare(void **state)
 static void test_heap_leaves_room(void **state)
 {
 	struct fixture *fixture = *state;
-	static const unsigned memory_mib[] = { 8, 32, 64, 128, 256, 512, 4096 };
+	static const unsigned memory_mib[] = {8, 32, 64, 128, 256, 512, 4096};
 
 	write_file(fixture->installed, "t.json", valid);
 	for (size_t i = 0; i < sizeof memory_mib / sizeof memory_mib[0]; i++) {
 		struct language *language = load("t");
-		struct error err = { 0 };
+		struct error err = {0};
 		struct spec spec;
 		unsigned long heap;
 
@@ -202,7 +204,7 @@ static void test_user_goes_first(void **state)
 {
 	struct fixture *fixture = *state;
 	struct language *language;
-	struct error err = { 0 };
+	struct error err = {0};
 	struct spec spec;
 
 	write_file(fixture->installed, "t.json", valid);
@@ -232,14 +234,14 @@ static void test_broken_harms_nobody(void **state)
 {
 	struct fixture *fixture = *state;
 	struct language *language;
-	struct seen seen = { "" };
-	struct error err = { 0 };
+	struct seen seen = {""};
+	struct error err = {0};
 
 	write_file(fixture->installed, "t.json", valid);
 	write_file(fixture->installed, "a.json", "{\n\n nonsense");
 	write_file(fixture->installed, "z.json", "[]");
 	write_file(fixture->installed, "README", "no language");
-	mkfifo(strcat(strcpy((char[256]){ 0 }, fixture->installed), "/fifo.json"), 0644);
+	mkfifo(strcat(strcpy((char[256]){0}, fixture->installed), "/fifo.json"), 0644);
 	language = load("tee");
 	language_free(language);
 	language_list(note, &seen);
@@ -253,34 +255,49 @@ static void test_broken_harms_nobody(void **state)
 static const struct {
 	const char *text, *expected;
 } broken[] = {
-	{ "", "/t.json:1: " },
-	{ "{\n\"name\": \"t\",\n\"name\": \"t\"}", "/t.json:3: duplicate" },
-	{ "[]", "/t.json: expected an object, not an array" },
-	{ "{}", "/t.json: name: missing" },
-	{ "{\"name\": 1}", "/t.json: name: expected a string, not a number" },
-	{ "{\"name\": \"\"}", "/t.json: name: an empty string" },
-	{ HEAD "\"x\": 1}", "/t.json: run: missing" },
-	{ HEAD "\"run\": {\"argv\": [\"a\"]}, \"Env\": {}}", "/t.json: Env: unknown key" },
-	{ HEAD "\"run\": {\"argv\": [\"a\"], \"timeout_ms\": 1}}", "/t.json: run.timeout_ms: unknown key" },
-	{ HEAD "\"run\": []}", "/t.json: run: expected an object, not an array" },
-	{ HEAD "\"run\": {}}", "/t.json: run.argv: missing" },
-	{ HEAD "\"run\": {\"argv\": []}}", "/t.json: run.argv: no program" },
-	{ HEAD "\"run\": {\"argv\": \"a\"}}", "/t.json: run.argv: expected an array of strings, not a string" },
-	{ HEAD "\"run\": {\"argv\": [\"a\", null]}}", "/t.json: run.argv[1]: expected a string, not null" },
-	{ HEAD "\"run\": {\"argv\": [\"a\", \"{sauce}\"]}}", "/t.json: run.argv[1]: \"{sauce}\": unknown placeholder" },
-	{ HEAD "\"run\": {\"argv\": [\"a\", \"{source\"]}}", "unknown placeholder" },
-	{ HEAD "\"run\": {\"argv\": [\"a\", \"}\"]}}", "unknown placeholder" },
-	{ HEAD "\"compile\": {\"argv\": [\"a\"], \"timeout_ms\": 0}, \"run\": {\"argv\": [\"a\"]}}", "compile.timeout_ms: expected milliseconds" },
-	{ HEAD "\"compile\": {\"argv\": [\"a\"], \"timeout_ms\": \"1\"}, \"run\": {\"argv\": [\"a\"]}}", "compile.timeout_ms: expected milliseconds" },
-	{ HEAD "\"run\": {\"argv\": [\"a\"]}, \"env\": {\"A=B\": \"\"}}", "/t.json: env.A=B: not the name" },
-	{ HEAD "\"run\": {\"argv\": [\"a\"]}, \"env\": {\"A\": 1}}", "/t.json: env.A: expected a string" },
-	{ HEAD "\"run\": {\"argv\": [\"a\"]}, \"env\": {\"A\": \"{b}\"}}", "/t.json: env.A: \"{b}\": unknown placeholder" },
-	{ HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [\"a\"]}", "/t.json: needs[0]: expected an object" },
-	{ HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"/bin/a\"}]}", "needs[0]: program: \"/bin/a\" is a path" },
-	{ HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"a\", \"packages\": {\"beos\": \"a\"}}]}", "needs[0]: packages.beos: unknown key" },
-	{ HEAD "\"aliases\": [\"a/b\"], \"run\": {\"argv\": [\"a\"]}}", "/t.json: aliases[0]: \"a/b\" cannot be" },
-	{ "{\"name\": \"u\", \"title\": \"T\", \"extension\": \"t\", \"source\": \"m\", \"run\": {\"argv\": [\"a\"]}}", "expected u.json" },
-	{ "{\"name\": \"t\", \"title\": \"T\", \"extension\": \"t\", \"source\": \"../m\", \"run\": {\"argv\": [\"a\"]}}", "/t.json: source: \"../m\": expected the name of a file" },
+	{"", "/t.json:1: "},
+	{"{\n\"name\": \"t\",\n\"name\": \"t\"}", "/t.json:3: duplicate"},
+	{"[]", "/t.json: expected an object, not an array"},
+	{"{}", "/t.json: name: missing"},
+	{"{\"name\": 1}", "/t.json: name: expected a string, not a number"},
+	{"{\"name\": \"\"}", "/t.json: name: an empty string"},
+	{HEAD "\"x\": 1}", "/t.json: run: missing"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"Env\": {}}", "/t.json: Env: unknown key"},
+	{HEAD "\"run\": {\"argv\": [\"a\"], \"timeout_ms\": 1}}",
+		"/t.json: run.timeout_ms: unknown key"},
+	{HEAD "\"run\": []}", "/t.json: run: expected an object, not an array"},
+	{HEAD "\"run\": {}}", "/t.json: run.argv: missing"},
+	{HEAD "\"run\": {\"argv\": []}}", "/t.json: run.argv: no program"},
+	{HEAD "\"run\": {\"argv\": \"a\"}}",
+		"/t.json: run.argv: expected an array of strings, not a string"},
+	{HEAD "\"run\": {\"argv\": [\"a\", null]}}",
+		"/t.json: run.argv[1]: expected a string, not null"},
+	{HEAD "\"run\": {\"argv\": [\"a\", \"{sauce}\"]}}",
+		"/t.json: run.argv[1]: \"{sauce}\": unknown placeholder"},
+	{HEAD "\"run\": {\"argv\": [\"a\", \"{source\"]}}", "unknown placeholder"},
+	{HEAD "\"run\": {\"argv\": [\"a\", \"}\"]}}", "unknown placeholder"},
+	{HEAD "\"compile\": {\"argv\": [\"a\"], \"timeout_ms\": 0}, \"run\": {\"argv\": [\"a\"]}}",
+		"compile.timeout_ms: expected milliseconds"},
+	{HEAD "\"compile\": {\"argv\": [\"a\"], \"timeout_ms\": \"1\"}, \"run\": {\"argv\": [\"a\"]}}",
+		"compile.timeout_ms: expected milliseconds"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"env\": {\"A=B\": \"\"}}",
+		"/t.json: env.A=B: not the name"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"env\": {\"A\": 1}}",
+		"/t.json: env.A: expected a string"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"env\": {\"A\": \"{b}\"}}",
+		"/t.json: env.A: \"{b}\": unknown placeholder"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [\"a\"]}",
+		"/t.json: needs[0]: expected an object"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"/bin/a\"}]}",
+		"needs[0]: program: \"/bin/a\" is a path"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"a\", \"packages\": {\"beos\": \"a\"}}]}",
+		"needs[0]: packages.beos: unknown key"},
+	{HEAD "\"aliases\": [\"a/b\"], \"run\": {\"argv\": [\"a\"]}}",
+		"/t.json: aliases[0]: \"a/b\" cannot be"},
+	{"{\"name\": \"u\", \"title\": \"T\", \"extension\": \"t\", \"source\": \"m\", \"run\": {\"argv\": [\"a\"]}}",
+		"expected u.json"},
+	{"{\"name\": \"t\", \"title\": \"T\", \"extension\": \"t\", \"source\": \"../m\", \"run\": {\"argv\": [\"a\"]}}",
+		"/t.json: source: \"../m\": expected the name of a file"},
 };
 
 static void test_strict(void **state)
@@ -289,12 +306,13 @@ static void test_strict(void **state)
 
 	for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
 		struct language *language = NULL;
-		struct error err = { 0 };
+		struct error err = {0};
 
 		write_file(fixture->installed, "t.json", broken[i].text);
 		assert_int_equal(language_load("t", &language, &err), -1);
 		if (!strstr(err.text, broken[i].expected))
-			fail_msg("for %s\n expected: %s\n got: %s", broken[i].text, broken[i].expected, err.text);
+			fail_msg("for %s\n expected: %s\n got: %s", broken[i].text,
+				broken[i].expected, err.text);
 	}
 }
 
@@ -302,12 +320,13 @@ static void test_missing_program(void **state)
 {
 	struct fixture *fixture = *state;
 	struct language *language;
-	struct error err = { 0 };
+	struct error err = {0};
 	struct spec spec;
 
 	write_file(fixture->installed, "t.json",
-		HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"no-such-program-here\", \"packages\": "
-		     "{\"debian\": \"pkg-x\", \"fedora\": \"pkg-x\", \"arch\": \"pkg-x\", \"suse\": \"pkg-x\", \"alpine\": \"pkg-x\"}}]}");
+		HEAD
+		"\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"no-such-program-here\", \"packages\": "
+		"{\"debian\": \"pkg-x\", \"fedora\": \"pkg-x\", \"arch\": \"pkg-x\", \"suse\": \"pkg-x\", \"alpine\": \"pkg-x\"}}]}");
 	language = load("t");
 	spec_init(&spec);
 	assert_int_equal(language_prepare(language, "", 0, NULL, 0, &spec, &err), -1);
@@ -322,11 +341,12 @@ static void test_root_directory(void **state)
 {
 	struct fixture *fixture = *state;
 	struct language *language;
-	struct error err = { 0 };
+	struct error err = {0};
 	struct spec spec;
 	char path[256];
 
-	write_file(fixture->installed, "t.json", HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"true\"}]}");
+	write_file(fixture->installed, "t.json",
+		HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"true\"}]}");
 	language = load("t");
 	spec_init(&spec);
 	spec.root = ROOT_DIRECTORY;
@@ -342,7 +362,8 @@ static void test_root_directory(void **state)
 	snprintf(path, sizeof path, "%s/usr/bin", fixture->base);
 	mkdir(path, 0755);
 	write_file(path, "true", "");
-	assert_int_equal(language_prepare(language, "", 0, NULL, 0, &spec, &err), -1); /* not executable */
+	assert_int_equal(
+		language_prepare(language, "", 0, NULL, 0, &spec, &err), -1); /* not executable */
 	strcat(path, "/true");
 	chmod(path, 0755);
 	assert_int_equal(language_prepare(language, "", 0, NULL, 0, &spec, &err), 0);
@@ -354,11 +375,12 @@ static void test_bind_may_bring_it(void **state)
 {
 	struct fixture *fixture = *state;
 	struct language *language;
-	struct error err = { 0 };
+	struct error err = {0};
 	struct spec spec;
 
 	write_file(fixture->installed, "t.json",
-		HEAD "\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"no-such-program-here\"}]}");
+		HEAD
+		"\"run\": {\"argv\": [\"a\"]}, \"needs\": [{\"program\": \"no-such-program-here\"}]}");
 	language = load("t");
 	spec_init(&spec);
 	spec_add_bind(&spec, "/x", "/usr/local/binx", true);
@@ -380,7 +402,7 @@ static void collect(void *data, const char *name, const struct error *error)
 static void test_ours(void **state)
 {
 	const char *source = getenv("srcdir");
-	struct seen seen = { "" };
+	struct seen seen = {""};
 	char path[512];
 
 	snprintf(path, sizeof path, "%s/languages", source ? source : ".");

@@ -47,16 +47,17 @@ static void drain(struct reader *reader, char *log)
 static const struct {
 	const char *input, *expected;
 } cases[] = {
-	{ "", "$" },
-	{ "a\n", "[a]$" },
-	{ "\n\n", "[][]$" },
-	{ "a\nbc\n", "[a][bc]$" },
-	{ "a\nbc", "[a]$" },
-	{ "0123456789\n", "[0123456789]$" },
-	{ "0123456789a\n", "!$" },
-	{ "0123456789a\nb\n", "![b]$" },
-	{ "x\n0123456789abcdefghijklmnopqrstuvwxyz0123456789\nb\n0123456789a\n\nc\n", "[x]![b]![][c]$" },
-	{ "0123456789abcdef", "$" },
+	{"", "$"},
+	{"a\n", "[a]$"},
+	{"\n\n", "[][]$"},
+	{"a\nbc\n", "[a][bc]$"},
+	{"a\nbc", "[a]$"},
+	{"0123456789\n", "[0123456789]$"},
+	{"0123456789a\n", "!$"},
+	{"0123456789a\nb\n", "![b]$"},
+	{"x\n0123456789abcdefghijklmnopqrstuvwxyz0123456789\nb\n0123456789a\n\nc\n",
+		"[x]![b]![][c]$"},
+	{"0123456789abcdef", "$"},
 };
 
 /* Each input, in pieces of each size. */
@@ -75,7 +76,8 @@ static void test_lines(void **state)
 			for (size_t at = 0; at < whole; at += piece) {
 				size_t length = whole - at < piece ? whole - at : piece;
 
-				assert_int_equal(write(fds[1], cases[i].input + at, length), length);
+				assert_int_equal(
+					write(fds[1], cases[i].input + at, length), length);
 				reader_fill(&reader);
 				drain(&reader, log);
 			}
@@ -134,7 +136,7 @@ static void check_slow_reader(int read_fd, int write_fd)
 	}
 	assert_true(writer_pending(&writer) > 0);
 	while (received < sent) {
-		struct pollfd poll_fd = { .fd = read_fd, .events = POLLIN };
+		struct pollfd poll_fd = {.fd = read_fd, .events = POLLIN};
 		ssize_t n;
 
 		assert_int_equal(writer_flush(&writer), 0);

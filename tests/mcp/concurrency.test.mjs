@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// Calls in flight together: answered as they finish, counted, and cancelled.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RawServer, alive, connect, descendants, newMarker, sleep, stubborn, supervisors, text, until, withMarker } from './helpers.mjs';
+
+test('twenty calls in flight are answered as they finish', async () => {
+	const server = await connect({ args: ['--max-parallel', '20'] });
+	const order = [];
+	const calls = Array.from({ length: 20 }, (_, i) =>
+		server.run({ language: 'bash', code: `sleep ${i === 0 ? 4 : i === 1 ? 3 : 0.1}; echo call ${i}` }).then(result => {
+			order.push(i);
+			assert.equal(text(result), `call ${i}\n`);
+		}));
+	await server.client.ping();
+	assert.ok(order.length < 20, 'ping is answered while calls run');
+	await Promise.all(calls);
+	assert.equal(order.length, 20);
+	assert.deepEqual(order.slice(-2), [1, 0]);
+	assert.deepEqual(server.errors, []);
+	await server.close();
+});
+
+test('two hundred calls in flight are all answered, no more than --max-parallel at a time', async () => {
+	const server = await connect({ args: ['--max-parallel', '3'] });
+	let most = 0;
+	const watch = setInterval(() => {
+		most = Math.max(most, supervisors(server.pid).length);
+	}, 20);
+	const results = await Promise.all(Array.from({ length: 200 }, (_, i) =>
+		server.run({ language: 'bash', code: `echo ${i}` }, { timeout: 300000 })));
+	clearInterval(watch);
+	results.forEach((result, i) => assert.equal(text(result), `${i}\n`));
+	// A supervisor that has written its result may be seen while it exits.
+	assert.ok(most >= 2 && most <= 6, `${most} supervisors at a time`);
+	await server.close();
+});
+
+test("a cancelled call's processes are gone within 200 ms, and nothing is sent for it", async () => {
+	const server = new RawServer();
+	const marker = newMarker();
+	server.call(1, { language: 'python', code: stubborn, args: [marker], timeout: 60 });
+	await until('four processes of the call', () => withMarker(marker).length === 4);
+	const below = descendants(server.pid).filter(process => process.name !== 'nsbox-spawner');
+	server.write({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1, reason: 'test' } });
+	const ms = await until('end of the cancelled call', () => withMarker(marker).length === 0, 1000);
+	assert.ok(ms < 200, `${ms} ms`);
+	await until('end of its supervisor', () => alive(below).length === 0, 1000);
+	await sleep(300);
+	assert.deepEqual(server.lines, []);
+	server.call(1, { language: 'bash', code: 'echo again' }); // the id is free again
+	assert.equal((await server.read()).result.structuredContent.stdout, 'again\n');
+	await server.stop();
+});
+
+test('cancellation through the client, and of a call that waits', async () => {
+	const server = await connect({ args: ['--max-parallel', '1'] });
+	const marker = newMarker();
+	const abort = [new AbortController(), new AbortController()];
+	const calls = abort.map((controller, i) => server.run(
+		{ language: 'python', code: stubborn, args: [marker + i], timeout: 60 }, { signal: controller.signal }));
+	const rejected = calls.map(call => assert.rejects(call));
+	await until('the first', () => withMarker(marker + 0).length > 0);
+	abort[1].abort();
+	await rejected[1];
+	abort[0].abort();
+	await rejected[0];
+	await until('the end of the first', () => withMarker(marker + 0).length === 0, 1000);
+	assert.equal(text(await server.run({ language: 'bash', code: 'echo free' })), 'free\n');
+	assert.equal(withMarker(marker + 1).length, 0);
+	assert.deepEqual(server.errors, []);
+	await server.close();
+});
+
+test('cancelling what is not in flight has no effect', async () => {
+	const server = new RawServer();
+	for (const requestId of [99, 'x', null, {}, undefined])
+		server.write({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } });
+	server.write({ jsonrpc: '2.0', method: 'notifications/cancelled' });
+	assert.deepEqual((await server.ask('ping')).result, {});
+	await server.stop();
+});
+
+test('an id that is in flight is refused, and the call goes on', async () => {
+	const server = new RawServer();
+	server.call(7, { language: 'bash', code: 'sleep 0.5; echo first' });
+	server.call(7, { language: 'bash', code: 'echo second' });
+	const refused = await server.read();
+	assert.equal(refused.error.code, -32600);
+	assert.equal(refused.id, null);
+	const answer = await server.read();
+	assert.equal(answer.id, 7);
+	assert.equal(answer.result.structuredContent.stdout, 'first\n');
+	await server.stop();
+});
+
+test('progress is told to those who ask, and grows', async () => {
+	const server = await connect();
+	const told = [];
+	await server.run({ language: 'bash', code: 'for i in 1 2 3 4 5 6; do echo line $i; sleep 0.5; done' },
+		{ onprogress: progress => told.push(progress) });
+	assert.ok(told.length >= 2, JSON.stringify(told));
+	told.forEach((progress, i) => {
+		assert.match(progress.message, /^line \d$/);
+		assert.ok(i === 0 || progress.progress > told[i - 1].progress);
+	});
+	await server.close();
+});

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// What the suites share: clients of the SDK, servers spoken to byte by byte, and a view of /proc.
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync, readdirSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { after } from 'node:test';
+
+export const nsbox = process.env.NSBOX;
+if (!nsbox)
+	throw new Error('NSBOX is not set: use tests/mcp/run');
+
+// What a failed test leaves behind would keep its file from ending.
+const servers = new Set();
+after(() => servers.forEach(pid => {
+	try {
+		process.kill(pid, 'SIGKILL');
+	} catch {
+		// it has ended
+	}
+}));
+
+export const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
+export const newMarker = () => 'marker-' + randomBytes(8).toString('hex');
+
+// A connected client of the SDK. `errors` collects what it found wrong with the stream.
+export async function connect({ args = [], env = {} } = {}) {
+	const transport = new StdioClientTransport({
+		command: nsbox,
+		args: ['mcp', ...args],
+		env: { ...process.env, ...env },
+		stderr: 'pipe',
+	});
+	const client = new Client({ name: 'nsbox-tests', version: '1' });
+	const errors = [];
+	client.onerror = error => errors.push(error);
+	await client.connect(transport);
+	servers.add(transport.pid);
+	await client.listTools(); // from now on it checks results against the output schemas
+	return {
+		client,
+		transport,
+		errors,
+		pid: transport.pid,
+		run: (args, options) => client.callTool({ name: 'execute_code', arguments: args }, undefined, options),
+		close: () => {
+			servers.delete(transport.pid);
+			return client.close();
+		},
+	};
+}
+
+export const text = result => result.content.map(part => part.text).join('');
+
+// A server that is spoken to in raw lines.
+export class RawServer {
+	constructor(args = [], options = {}) {
+		this.child = spawn(nsbox, ['mcp', ...args], { stdio: ['pipe', 'pipe', 'pipe'], ...options });
+		this.child.stdin.on('error', () => {});
+		servers.add(this.child.pid);
+		this.child.on('exit', () => servers.delete(this.child.pid));
+		this.lines = [];
+		this.stderr = '';
+		this.waiting = [];
+		this.exit = new Promise(resolve => this.child.on('exit', (code, signal) => resolve({ code, signal })));
+		this.child.stderr.on('data', data => this.stderr += data);
+		createInterface({ input: this.child.stdout, crlfDelay: Infinity }).on('line', line => {
+			const waiter = this.waiting.shift();
+			waiter ? waiter(line) : this.lines.push(line);
+		});
+	}
+
+	get pid() {
+		return this.child.pid;
+	}
+
+	write(message) {
+		this.child.stdin.write(typeof message === 'string' || Buffer.isBuffer(message) ? message :
+			JSON.stringify(message) + '\n');
+	}
+
+	// The next message; fails when none comes.
+	async read(ms = 10000) {
+		const line = this.lines.length ? this.lines.shift() : await Promise.race([
+			new Promise(resolve => this.waiting.push(resolve)),
+			sleep(ms).then(() => { throw new Error('no message came; stderr: ' + this.stderr); }),
+		]);
+		return JSON.parse(line);
+	}
+
+	async ask(method, params, id = 1) {
+		this.write({ jsonrpc: '2.0', id, method, params });
+		return this.read();
+	}
+
+	call(id, args, meta) {
+		this.write({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'execute_code', arguments: args, _meta: meta } });
+	}
+
+	async stop() {
+		this.child.stdin.end();
+		return this.exit;
+	}
+}
+
+function readProc(pid, file) {
+	try {
+		return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+	} catch {
+		return null; // gone, or another user's
+	}
+}
+
+const pids = () => readdirSync('/proc').filter(name => /^\d+$/.test(name)).map(Number);
+
+// {pid, name, parent, state, start} of a process, or null. A pid is not reused with the same start.
+export function processOf(pid) {
+	const stat = readProc(pid, 'stat');
+	if (!stat)
+		return null;
+	const end = stat.lastIndexOf(')');
+	const fields = stat.slice(end + 2).split(' ');
+	return { pid, name: stat.slice(stat.indexOf('(') + 1, end), state: fields[0], parent: Number(fields[1]), start: fields[19] };
+}
+
+// Everything below `pid`, itself left out.
+export function descendants(pid) {
+	const all = pids().map(processOf).filter(Boolean);
+	const found = [];
+	for (let parents = [pid]; parents.length;) {
+		const children = all.filter(process => parents.includes(process.parent));
+		found.push(...children);
+		parents = children.map(child => child.pid);
+	}
+	return found;
+}
+
+// The supervisors of the server `pid`: the children of its spawner.
+export function supervisors(pid) {
+	const below = descendants(pid);
+	const spawner = below.find(process => process.name === 'nsbox-spawner');
+	return below.filter(process => process.parent === spawner?.pid);
+}
+
+// Zombies have nothing left but a number that their parent has not read.
+export const alive = processes => processes.filter(process => {
+	const now = processOf(process.pid);
+	return now && now.start === process.start && now.state !== 'Z';
+});
+
+// Processes whose command line has the marker, the tests' own and clients' left out.
+export const withMarker = marker => pids().filter(pid => {
+	const words = readProc(pid, 'cmdline')?.split('\0') ?? [];
+	return words.includes(marker) && processOf(pid)?.state !== 'Z';
+});
+
+// Waits until condition() is true; returns how long that took.
+export async function until(what, condition, ms = 10000) {
+	const start = performance.now();
+	while (!condition()) {
+		if (performance.now() - start > ms)
+			throw new Error(`not within ${ms} ms: ${what}`);
+		await sleep(5);
+	}
+	return performance.now() - start;
+}
+
+// A program that runs until it is killed, with a child and a grandchild in other sessions.
+export const stubborn = `
+import os, signal, sys, time
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+for i in range(2):
+    if os.fork() == 0:
+        os.setsid()
+print("up", flush=True)
+while True:
+    time.sleep(1)
+`;
