@@ -147,7 +147,7 @@ static pid_t listing_next(struct listing *listing)
 		if (listing->at >= listing->length) {
 			listing->at = 0;
 			listing->length =
-				getdents64(listing->fd, listing->buffer, sizeof listing->buffer);
+				getdents64(listing->fd, (void *)listing->buffer, sizeof listing->buffer);
 			if (listing->length <= 0)
 				return 0;
 		}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of glibc's for C libraries that lack them: see compat.h. */
+#define _GNU_SOURCE
+#include "util/compat.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef LACKS_strerrorname_np
+#define NAME(number) [number] = #number
+
+/* clang-format off */
+static const char *const error_names[] = {
+	[0] = "0",
+	NAME(EPERM), NAME(ENOENT), NAME(ESRCH), NAME(EINTR), NAME(EIO), NAME(ENXIO),
+	NAME(E2BIG), NAME(ENOEXEC), NAME(EBADF), NAME(ECHILD), NAME(EAGAIN), NAME(ENOMEM),
+	NAME(EACCES), NAME(EFAULT), NAME(ENOTBLK), NAME(EBUSY), NAME(EEXIST), NAME(EXDEV),
+	NAME(ENODEV), NAME(ENOTDIR), NAME(EISDIR), NAME(EINVAL), NAME(ENFILE), NAME(EMFILE),
+	NAME(ENOTTY), NAME(ETXTBSY), NAME(EFBIG), NAME(ENOSPC), NAME(ESPIPE), NAME(EROFS),
+	NAME(EMLINK), NAME(EPIPE), NAME(EDOM), NAME(ERANGE), NAME(EDEADLK), NAME(ENAMETOOLONG),
+	NAME(ENOLCK), NAME(ENOSYS), NAME(ENOTEMPTY), NAME(ELOOP), NAME(ENOMSG), NAME(EIDRM),
+	NAME(ECHRNG), NAME(EL2NSYNC), NAME(EL3HLT), NAME(EL3RST), NAME(ELNRNG), NAME(EUNATCH),
+	NAME(ENOCSI), NAME(EL2HLT), NAME(EBADE), NAME(EBADR), NAME(EXFULL), NAME(ENOANO),
+	NAME(EBADRQC), NAME(EBADSLT), NAME(EBFONT), NAME(ENOSTR), NAME(ENODATA), NAME(ETIME),
+	NAME(ENOSR), NAME(ENONET), NAME(ENOPKG), NAME(EREMOTE), NAME(ENOLINK), NAME(EADV),
+	NAME(ESRMNT), NAME(ECOMM), NAME(EPROTO), NAME(EMULTIHOP), NAME(EDOTDOT), NAME(EBADMSG),
+	NAME(EOVERFLOW), NAME(ENOTUNIQ), NAME(EBADFD), NAME(EREMCHG), NAME(ELIBACC),
+	NAME(ELIBBAD), NAME(ELIBSCN), NAME(ELIBMAX), NAME(ELIBEXEC), NAME(EILSEQ),
+	NAME(ERESTART), NAME(ESTRPIPE), NAME(EUSERS), NAME(ENOTSOCK), NAME(EDESTADDRREQ),
+	NAME(EMSGSIZE), NAME(EPROTOTYPE), NAME(ENOPROTOOPT), NAME(EPROTONOSUPPORT),
+	NAME(ESOCKTNOSUPPORT), NAME(EOPNOTSUPP), NAME(EPFNOSUPPORT), NAME(EAFNOSUPPORT),
+	NAME(EADDRINUSE), NAME(EADDRNOTAVAIL), NAME(ENETDOWN), NAME(ENETUNREACH),
+	NAME(ENETRESET), NAME(ECONNABORTED), NAME(ECONNRESET), NAME(ENOBUFS), NAME(EISCONN),
+	NAME(ENOTCONN), NAME(ESHUTDOWN), NAME(ETOOMANYREFS), NAME(ETIMEDOUT),
+	NAME(ECONNREFUSED), NAME(EHOSTDOWN), NAME(EHOSTUNREACH), NAME(EALREADY),
+	NAME(EINPROGRESS), NAME(ESTALE), NAME(EUCLEAN), NAME(ENOTNAM), NAME(ENAVAIL),
+	NAME(EISNAM), NAME(EREMOTEIO), NAME(EDQUOT), NAME(ENOMEDIUM), NAME(EMEDIUMTYPE),
+	NAME(ECANCELED), NAME(ENOKEY), NAME(EKEYEXPIRED), NAME(EKEYREVOKED),
+	NAME(EKEYREJECTED), NAME(EOWNERDEAD), NAME(ENOTRECOVERABLE), NAME(ERFKILL),
+	NAME(EHWPOISON),
+};
+/* clang-format on */
+
+const char *strerrorname_np(int errnum)
+{
+	size_t count = sizeof error_names / sizeof *error_names;
+
+	return errnum >= 0 && (size_t)errnum < count ? error_names[errnum] : NULL;
+}
+#endif
+
+#ifdef LACKS_strerrordesc_np
+const char *strerrordesc_np(int errnum)
+{
+	return strerror(errnum);
+}
+#endif
+
+#ifdef LACKS_sigabbrev_np
+#define ABBREVIATION(name) [SIG##name] = #name
+
+/* clang-format off */
+static const char *const signal_names[] = {
+	ABBREVIATION(HUP), ABBREVIATION(INT), ABBREVIATION(QUIT), ABBREVIATION(ILL),
+	ABBREVIATION(TRAP), ABBREVIATION(ABRT), ABBREVIATION(BUS), ABBREVIATION(FPE),
+	ABBREVIATION(KILL), ABBREVIATION(USR1), ABBREVIATION(SEGV), ABBREVIATION(USR2),
+	ABBREVIATION(PIPE), ABBREVIATION(ALRM), ABBREVIATION(TERM), ABBREVIATION(STKFLT),
+	ABBREVIATION(CHLD), ABBREVIATION(CONT), ABBREVIATION(STOP), ABBREVIATION(TSTP),
+	ABBREVIATION(TTIN), ABBREVIATION(TTOU), ABBREVIATION(URG), ABBREVIATION(XCPU),
+	ABBREVIATION(XFSZ), ABBREVIATION(VTALRM), ABBREVIATION(PROF), ABBREVIATION(WINCH),
+	ABBREVIATION(POLL), ABBREVIATION(PWR), ABBREVIATION(SYS),
+};
+/* clang-format on */
+
+const char *sigabbrev_np(int signal)
+{
+	size_t count = sizeof signal_names / sizeof *signal_names;
+
+	return signal >= 0 && (size_t)signal < count ? signal_names[signal] : NULL;
+}
+#endif
+
+#ifdef LACKS_sigdescr_np
+const char *sigdescr_np(int signal)
+{
+	return signal > 0 && signal < SIGSYS + 1 ? strsignal(signal) : NULL;
+}
+#endif
+
+#ifdef LACKS_close_range
+int close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
+#endif
+
+#ifdef LACKS_mallopt
+/* There is nothing to tune. */
+int mallopt(int parameter, int value)
+{
+	return 1;
+}
+#endif
