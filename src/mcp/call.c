@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "util/alloc.h"
 
@@ -14,7 +15,15 @@ void call_list_init(struct call_list *list)
 	list->end = &list->first;
 }
 
-void call_list_add(struct call_list *list, const json_t *id, const json_t *progress_token,
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+struct call *call_list_add(struct call_list *list, const json_t *id, const json_t *progress_token,
 	const struct tool *tool, struct spec *spec, size_t spec_bytes)
 {
 	struct call *call = xcalloc(1, sizeof *call);
@@ -22,6 +31,7 @@ void call_list_add(struct call_list *list, const json_t *id, const json_t *progr
 	call->id = json_deep_copy(id);
 	call->progress_token = progress_token ? json_deep_copy(progress_token) : NULL;
 	call->tool = tool;
+	call->came_ms = now_ms();
 	call->spec = *spec;
 	call->spec_bytes = spec_bytes;
 	call->io = RUNNER_IO_NONE;
@@ -30,6 +40,7 @@ void call_list_add(struct call_list *list, const json_t *id, const json_t *progr
 	list->end = &call->next;
 	list->count++;
 	list->queued_bytes += spec_bytes;
+	return call;
 }
 
 struct call *call_list_find(const struct call_list *list, const json_t *id)

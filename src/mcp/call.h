@@ -7,7 +7,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "mcp/revision.h"
 #include "mcp/tools.h"
 #include "sandbox/spec.h"
 #include "session/runner.h"
@@ -18,6 +20,10 @@ struct call {
 	json_t *progress_token; /* or NULL */
 	double progress;        /* the last that was sent */
 	const struct tool *tool;
+	enum revision revision; /* of the request */
+	bool may_become_task;
+	struct task *task; /* what it became, while that works; else NULL */
+	uint64_t came_ms;  /* CLOCK_MONOTONIC */
 	bool running;
 	bool silent;         /* answered or cancelled: nothing more is sent for its id */
 	struct spec spec;    /* while it is queued */
@@ -33,8 +39,8 @@ struct call_list {
 
 void call_list_init(struct call_list *list);
 
-/* Appends a queued call. Takes over the spec's content and copies the rest. */
-void call_list_add(struct call_list *list, const json_t *id, const json_t *progress_token,
+/* Appends a queued call. Takes over the spec's content and copies the rest. Returns it. */
+struct call *call_list_add(struct call_list *list, const json_t *id, const json_t *progress_token,
 	const struct tool *tool, struct spec *spec, size_t spec_bytes);
 
 /* The call of that id that is to be answered still, or NULL. */

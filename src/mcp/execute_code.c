@@ -331,6 +331,8 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	if (language_load(name, &language, err) < 0)
 		return error_context(err, "language");
 	spec->capture = true;
+	spec->collect_images = true;
+	spec->keep_output = true;
 	spec->limits.output_bytes = EXECUTE_CODE_KEPT_BYTES;
 	result = language_prepare(language, code, length, args, timeout_ms, spec, err);
 	language_free(language);

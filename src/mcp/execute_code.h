@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 struct mcp_options;
+struct output;
 
 /*
  * Bytes that are kept of each stream: so the text of a result stays below 50 000 characters, and the whole
@@ -13,6 +14,7 @@ struct mcp_options;
 enum { EXECUTE_CODE_KEPT_BYTES = 20 << 10 };
 
 /* See struct tool. */
-json_t *execute_code_finish(const struct mcp_options *options, const json_t *run);
+json_t *execute_code_finish(
+	const struct mcp_options *options, const json_t *run, const struct output *kept);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mcp/outputs.h"
 #include "mcp/tools.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -234,13 +235,95 @@ static bool was_not_run(const json_t *run, const char *message, struct error *er
 	return false;
 }
 
-json_t *execute_code_finish(const struct mcp_options *options, const json_t *run)
+/* The rest of an output that did not fit is a resource: where, and how to read it. */
+static void append_kept(struct text *text, const struct output *kept)
+{
+	char uri[OUTPUT_URI_MAX], note[256];
+
+	for (int stream = 0; kept && stream < 2; stream++) {
+		if (kept->fds[stream] < 0)
+			continue;
+		end_line(text);
+		output_uri(kept, stream, uri);
+		snprintf(note, sizeof note, "[all %llu bytes of %s can be read as the resource %s]",
+			(unsigned long long)kept->bytes[stream], stream ? "stderr" : "stdout", uri);
+		append_string(text, note);
+	}
+}
+
+static void add_links(json_t *content, const struct output *kept)
+{
+	char uri[OUTPUT_URI_MAX];
+
+	for (int stream = 0; kept && stream < 2; stream++) {
+		if (kept->fds[stream] < 0)
+			continue;
+		output_uri(kept, stream, uri);
+		json_array_append_new(content,
+			json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "type", "resource_link", "uri", uri,
+				"name", stream ? "stderr" : "stdout", "description",
+				"The whole output; in parts of 2 MiB with ?offset=N", "mimeType",
+				"text/plain", "size", (json_int_t)kept->bytes[stream]));
+	}
+}
+
+/* Images that the code left in its working directory, as the client shows images. */
+static void add_images(json_t *content, const json_t *run)
+{
+	json_t *image;
+	size_t i;
+
+	json_array_foreach (json_object_get(run, "images"), i, image)
+		json_array_append_new(content,
+			json_pack("{s:s, s:O, s:O}", "type", "image", "data",
+				json_object_get(image, "data"), "mimeType",
+				json_object_get(image, "mime_type")));
+}
+
+/* Their names, in the text: image content has none. */
+static void append_images(struct text *text, const json_t *run)
+{
+	const json_t *left_out = json_object_get(run, "images_left_out");
+	json_t *image;
+	size_t i, length;
+	char note[160];
+
+	json_array_foreach (json_object_get(run, "images"), i, image) {
+		end_line(text);
+		append_string(text, "[image ");
+		append_string(text, get_string(image, "name", &length));
+		append_string(text, "]");
+	}
+	if (json_integer_value(left_out) <= 0)
+		return;
+	end_line(text);
+	snprintf(note, sizeof note, "[%lld images more were left out: at most 8 of 1 MiB each, 4 MiB in all, are returned]",
+		(long long)json_integer_value(left_out));
+	append_string(text, note);
+}
+
+static json_t *image_names(const json_t *run)
+{
+	json_t *list = json_array(), *image;
+	size_t i;
+
+	json_array_foreach (json_object_get(run, "images"), i, image) {
+		json_t *copy = json_copy(image);
+
+		json_object_del(copy, "data");
+		json_array_append_new(list, copy);
+	}
+	return list;
+}
+
+json_t *execute_code_finish(
+	const struct mcp_options *options, const json_t *run, const struct output *kept)
 {
 	size_t length;
 	cleanup_free char *message = in_terms_of_arguments(get_string(run, "message", &length));
 	struct text text = {NULL, 0, 0};
 	struct error err = {0};
-	json_t *compiler, *result;
+	json_t *compiler, *object, *result;
 
 	if (was_not_run(run, message, &err))
 		return tool_failure(&err);
@@ -248,8 +331,14 @@ json_t *execute_code_finish(const struct mcp_options *options, const json_t *run
 	append_stream(&text, run, "stdout", NULL);
 	append_stream(&text, run, "stderr", "[stderr]\n");
 	append_compiler_output(&text, compiler);
+	append_images(&text, run);
 	append_end(&text, run, message);
-	result = tool_result(text.data, text.length, structured(run, message, compiler));
+	append_kept(&text, kept);
+	object = structured(run, message, compiler);
+	json_object_set_new(object, "images", image_names(run));
+	result = tool_result(text.data, text.length, object);
+	add_images(json_object_get(result, "content"), run);
+	add_links(json_object_get(result, "content"), kept);
 	free(text.data);
 	json_decref(compiler);
 	return result;

@@ -76,9 +76,21 @@ void jsonrpc_parse(const char *text, size_t length, struct jsonrpc_message *ret)
 	}
 	if (json_is_object(ret->root))
 		classify(ret);
+	else if (json_is_array(ret->root) && json_array_size(ret->root) > 0)
+		ret->kind = JSONRPC_BATCH;
 	else
 		invalid(ret, JSONRPC_INVALID_REQUEST,
-			"expected one object a line; batches are not supported");
+			"expected an object");
+}
+
+void jsonrpc_take_apart(json_t *value, struct jsonrpc_message *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	ret->root = json_incref(value);
+	if (json_is_object(value))
+		classify(ret);
+	else
+		invalid(ret, JSONRPC_INVALID_REQUEST, "expected an object");
 }
 
 void jsonrpc_message_free(struct jsonrpc_message *message)
@@ -128,9 +140,13 @@ char *jsonrpc_notification(const char *method, json_t *params, size_t *ret_lengt
 		ret_length);
 }
 
-char *jsonrpc_error(const json_t *id, int code, const char *reason, size_t *ret_length)
+char *jsonrpc_error(
+	const json_t *id, int code, const char *reason, json_t *data, size_t *ret_length)
 {
-	return to_line(json_pack("{s:s, s:o, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", copy_id(id),
-			       "error", "code", code, "message", reason),
+	json_t *error = json_pack("{s:i, s:s}", "code", code, "message", reason);
+
+	if (data)
+		json_object_set_new(error, "data", data);
+	return to_line(json_pack("{s:s, s:o, s:o}", "jsonrpc", "2.0", "id", copy_id(id), "error", error),
 		ret_length);
 }

@@ -2,7 +2,7 @@
 #ifndef NSBOX_MCP_JSONRPC_H
 #define NSBOX_MCP_JSONRPC_H
 
-/* JSON-RPC 2.0 as MCP uses it since 2025-06-18: one message a line, no batches, ids are strings or integers. */
+/* JSON-RPC 2.0 as MCP uses it: one message a line, ids are strings or integers, batches in one revision only. */
 
 #include <jansson.h>
 #include <stddef.h>
@@ -19,6 +19,7 @@ enum jsonrpc_kind {
 	JSONRPC_REQUEST,
 	JSONRPC_NOTIFICATION,
 	JSONRPC_RESPONSE, /* an answer to something that we never asked: to be ignored */
+	JSONRPC_BATCH,    /* root is an array of at least one; of 2025-03-26 only */
 	JSONRPC_INVALID,  /* to be answered with `code` and `reason` */
 };
 
@@ -36,14 +37,18 @@ struct jsonrpc_message {
 /* Parses one message. Always sets *ret; free it with jsonrpc_message_free. */
 void jsonrpc_parse(const char *text, size_t length, struct jsonrpc_message *ret);
 
+/* The same for a value that is parsed: an element of a batch. It is referenced, not taken over. */
+void jsonrpc_take_apart(json_t *value, struct jsonrpc_message *ret);
+
 void jsonrpc_message_free(struct jsonrpc_message *message);
 
 /*
  * Messages to be sent, as one line with its newline, malloc'd; NULL when memory is short. `id` NULL is null.
- * The last argument of the first two is taken over.
+ * `result`, `params` and `data` (which may be NULL) are taken over.
  */
 char *jsonrpc_result(const json_t *id, json_t *result, size_t *ret_length);
 char *jsonrpc_notification(const char *method, json_t *params, size_t *ret_length);
-char *jsonrpc_error(const json_t *id, int code, const char *reason, size_t *ret_length);
+char *jsonrpc_error(
+	const json_t *id, int code, const char *reason, json_t *data, size_t *ret_length);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * The MCP server: one thread, one poll loop, nothing in it blocks.
  *
- * Protocol revisions 2025-06-18 and 2025-11-25. Messages are lines on standard input and output. A tool
+ * What is answered is in methods.c. Messages are lines on standard input and output. A tool
  * call is a run that the spawner starts (session/runner.h); ping, tools/list and cancellation are
  * answered meanwhile, and calls are answered as they finish. Beyond parallel_max calls wait, in the
  * order of their coming.
@@ -35,11 +35,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mcp/call.h"
 #include "mcp/jsonrpc.h"
-#include "mcp/reader.h"
+#include "mcp/serve.h"
 #include "mcp/tools.h"
-#include "mcp/writer.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -53,29 +51,6 @@ enum {
 	LINES_PER_TURN = 64, /* then it is seen to what else has come */
 	END_MS = 800,        /* from the client's end to ours, at most */
 	STATUS_FAILED = 125,
-};
-
-static const char *const revisions[] = {
-	"2025-11-25", "2025-06-18"}; /* the first is the preferred one */
-
-static const char instructions[] =
-	"execute_code runs code in a fresh sandbox: no network, no access to the host's files, limits on memory, "
-	"time, processes and disk; nothing is kept from one call to the next. Pass input as files or stdin, "
-	"and print what you want to see. test_sandbox tells which languages are there and what works.";
-
-struct server {
-	const struct mcp_options *options;
-	struct runner runner;
-	struct reader reader;
-	struct writer writer;
-	struct call_list calls;
-	json_t *tools; /* the result of tools/list, once it was asked for: it stays the same */
-	int signal_fd;
-	int parent_fd; /* a pidfd, or -1 */
-	bool drained;  /* the reader has no whole line left */
-	bool ending;
-	bool client_gone; /* nothing can be written any more */
-	int status;
 };
 
 void mcp_options_init(struct mcp_options *options)
@@ -113,135 +88,52 @@ static void send_line(struct server *server, char *line, size_t length)
 	free(line);
 }
 
-static void send_result(struct server *server, const json_t *id, json_t *result)
+void send_result(struct server *server, const json_t *id, enum revision revision,
+	enum result_kind kind, json_t *result)
 {
 	size_t length = 0;
-	char *line = jsonrpc_result(id, result, &length);
+	char *line = jsonrpc_result(id, revision_fit_result(revision, kind, result), &length);
 
 	send_line(server, line, length);
 }
 
-static void send_error(struct server *server, const json_t *id, int code, const char *reason)
+void send_error(struct server *server, const json_t *id, int code, const char *reason, json_t *data)
 {
 	size_t length = 0;
-	char *line = jsonrpc_error(id, code, reason, &length);
+	char *line = jsonrpc_error(id, code, reason, data, &length);
 
 	send_line(server, line, length);
 }
 
-/* A call's last message. */
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A call's last message, or the result of the task that it became. */
 static void answer_call(struct server *server, struct call *call, json_t *result)
 {
-	if (call->silent)
+	if (result)
+		revision_fit_tool_result(call->revision, result);
+	if (call->task) {
+		if (call->task->status == TASK_WORKING)
+			task_complete(call->task,
+				revision_fit_result(call->revision, RESULT_PLAIN, result));
+		else
+			json_decref(result);
+		call->task = NULL;
+	} else if (call->silent) {
 		json_decref(result);
-	else
-		send_result(server, call->id, result);
+	} else {
+		send_result(server, call->id, call->revision, RESULT_PLAIN, result);
+	}
 	call->silent = true;
 }
 
-static void answer_initialize(struct server *server, const struct jsonrpc_message *message)
-{
-	const json_t *wanted = json_object_get(message->params, "protocolVersion");
-	const char *version = revisions[0];
-
-	if (!json_is_string(wanted)) {
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS,
-			"protocolVersion: expected a string");
-		return;
-	}
-	for (size_t i = 0; i < sizeof revisions / sizeof revisions[0]; i++)
-		if (strcmp(json_string_value(wanted), revisions[i]) == 0)
-			version = revisions[i];
-	send_result(server, message->id,
-		json_pack("{s:s, s:{s:{}}, s:{s:s, s:s, s:s}, s:s}", "protocolVersion", version,
-			"capabilities", "tools", "serverInfo", "name", "nsbox", "title",
-			"nsbox: a sandbox for code", "version", PACKAGE_VERSION, "instructions",
-			instructions));
-}
-
-static void answer_tools_list(struct server *server, const struct jsonrpc_message *message)
-{
-	if (!server->tools)
-		server->tools = tools_list(server->options);
-	if (json_object_get(message->params, "cursor"))
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS,
-			"cursor: there is one page only");
-	else
-		send_result(server, message->id, json_incref(server->tools));
-}
-
-static const json_t *progress_token(const struct jsonrpc_message *message)
-{
-	const json_t *token =
-		json_object_get(json_object_get(message->params, "_meta"), "progressToken");
-
-	return json_is_string(token) || json_is_integer(token) ? token : NULL;
-}
-
-static void queue_call(struct server *server, const struct jsonrpc_message *message,
-	const struct tool *tool, const json_t *arguments, size_t line_length)
-{
-	struct error err = {0};
-	struct spec spec;
-
-	spec_init(&spec);
-	if (tool->prepare(server->options, arguments, &spec, &err) < 0 ||
-		spec_validate(&spec, &err) < 0)
-		send_result(server, message->id, tool_failure(&err));
-	else
-		call_list_add(&server->calls, message->id, progress_token(message), tool, &spec,
-			line_length);
-	spec_free(&spec);
-}
-
-static void answer_tools_call(
-	struct server *server, const struct jsonrpc_message *message, size_t line_length)
-{
-	const json_t *name = json_object_get(message->params, "name");
-	const json_t *arguments = json_object_get(message->params, "arguments");
-	const struct tool *tool = json_is_string(name) ? tool_find(json_string_value(name)) : NULL;
-	json_t *none = json_object();
-	char reason[128];
-
-	if (!json_is_string(name)) {
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS,
-			"name: expected the name of a tool");
-	} else if (!tool) {
-		snprintf(reason, sizeof reason, "unknown tool: %.80s", json_string_value(name));
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS, reason);
-	} else if (arguments && !json_is_object(arguments)) {
-		send_error(server, message->id, JSONRPC_INVALID_PARAMS,
-			"arguments: expected an object");
-	} else {
-		queue_call(server, message, tool, arguments ? arguments : none, line_length);
-	}
-	json_decref(none);
-}
-
-static void handle_request(
-	struct server *server, const struct jsonrpc_message *message, size_t line_length)
-{
-	char reason[128];
-
-	/* With its id, the answer would look like that of the first. */
-	if (call_list_find(&server->calls, message->id)) {
-		send_error(server, NULL, JSONRPC_INVALID_REQUEST,
-			"id: a request with this id is in flight");
-	} else if (strcmp(message->method, "tools/call") == 0) {
-		answer_tools_call(server, message, line_length);
-	} else if (strcmp(message->method, "ping") == 0) {
-		send_result(server, message->id, json_object());
-	} else if (strcmp(message->method, "tools/list") == 0) {
-		answer_tools_list(server, message);
-	} else if (strcmp(message->method, "initialize") == 0) {
-		answer_initialize(server, message);
-	} else {
-		snprintf(reason, sizeof reason, "method not found: %.80s", message->method);
-		send_error(server, message->id, JSONRPC_METHOD_NOT_FOUND, reason);
-	}
-}
-
-static void cancel_call(struct server *server, struct call *call)
+void cancel_call(struct server *server, struct call *call)
 {
 	call->silent = true;
 	if (call->running)
@@ -270,6 +162,48 @@ static bool is_blank(const char *line, size_t length)
 	return true;
 }
 
+static void handle_batch(struct server *server, const json_t *batch, size_t length);
+
+/* `length` bytes is what the message takes. It is freed. */
+static void handle_message(struct server *server, struct jsonrpc_message *message, size_t length)
+{
+	switch (message->kind) {
+	case JSONRPC_REQUEST:
+		handle_request(server, message, length);
+		break;
+	case JSONRPC_NOTIFICATION:
+		handle_notification(server, message);
+		break;
+	case JSONRPC_RESPONSE:
+		break;
+	case JSONRPC_BATCH:
+		handle_batch(server, message->root, length);
+		break;
+	case JSONRPC_INVALID:
+		send_error(server, message->id, message->code, message->reason, NULL);
+		break;
+	}
+	jsonrpc_message_free(message);
+}
+
+/* Batches came with 2025-03-26 and went after it. Each message is answered by a message of its own. */
+static void handle_batch(struct server *server, const json_t *batch, size_t length)
+{
+	struct jsonrpc_message message;
+	json_t *element;
+	size_t i;
+
+	if (server->revision != REVISION_2025_03_26) {
+		send_error(server, NULL, JSONRPC_INVALID_REQUEST,
+			"expected one object a line: this revision has no batches", NULL);
+		return;
+	}
+	json_array_foreach (batch, i, element) {
+		jsonrpc_take_apart(element, &message);
+		handle_message(server, &message, length / json_array_size(batch));
+	}
+}
+
 static void handle_line(struct server *server, const char *line, size_t length)
 {
 	struct jsonrpc_message message;
@@ -277,20 +211,7 @@ static void handle_line(struct server *server, const char *line, size_t length)
 	if (is_blank(line, length))
 		return;
 	jsonrpc_parse(line, length, &message);
-	switch (message.kind) {
-	case JSONRPC_REQUEST:
-		handle_request(server, &message, length);
-		break;
-	case JSONRPC_NOTIFICATION:
-		handle_notification(server, &message);
-		break;
-	case JSONRPC_RESPONSE:
-		break;
-	case JSONRPC_INVALID:
-		send_error(server, message.id, message.code, message.reason);
-		break;
-	}
-	jsonrpc_message_free(&message);
+	handle_message(server, &message, length);
 }
 
 static bool accepting(const struct server *server)
@@ -313,7 +234,7 @@ static void handle_lines(struct server *server)
 			continue;
 		case READER_TOO_LONG:
 			send_error(server, NULL, JSONRPC_PARSE_ERROR,
-				"a message is longer than 16 MiB");
+				"a message is longer than 16 MiB", NULL);
 			continue;
 		case READER_END:
 			server->ending = true;
@@ -323,6 +244,37 @@ static void handle_lines(struct server *server)
 			return;
 		}
 	}
+}
+
+/* Calls that take long become tasks where the client knows these. */
+static void make_tasks(struct server *server)
+{
+	uint64_t now = now_ms();
+
+	for (struct call *call = server->calls.first; call; call = call->next) {
+		if (!call->may_become_task || call->silent || now < call->came_ms + TASK_AFTER_MS)
+			continue;
+		call->may_become_task = false;
+		call->task = tasks_add(&server->tasks);
+		if (!call->task)
+			continue;
+		call->silent = true;
+		send_result(server, call->id, call->revision, RESULT_TASK,
+			task_to_json(call->task, false));
+	}
+}
+
+/* Milliseconds until a call becomes a task; -1: none will. */
+static int next_task_ms(const struct server *server)
+{
+	uint64_t now = now_ms(), next = UINT64_MAX;
+
+	for (const struct call *call = server->calls.first; call; call = call->next)
+		if (call->may_become_task && !call->silent && call->came_ms + TASK_AFTER_MS < next)
+			next = call->came_ms + TASK_AFTER_MS;
+	if (next == UINT64_MAX)
+		return -1;
+	return next > now ? (int)(next - now) : 0;
 }
 
 static void start_calls(struct server *server)
@@ -347,19 +299,32 @@ static void start_calls(struct server *server)
 static void tell_progress(struct server *server, struct call *call, const json_t *progress)
 {
 	double seconds = (double)json_integer_value(json_object_get(progress, "elapsed_ms")) / 1000;
-	json_t *last_line = json_object_get(progress, "last_line");
+	json_t *last_line = json_object_get(progress, "last_line"), *params;
 	size_t length = 0;
 	char *line;
 
+	if (call->task && json_is_string(last_line))
+		snprintf(call->task->last_line, sizeof call->task->last_line, "%s",
+			json_string_value(last_line));
 	if (call->silent || !call->progress_token || !json_is_string(last_line) ||
 		seconds <= call->progress || writer_pending(&server->writer) > PROGRESS_PENDING_MAX)
 		return;
 	call->progress = seconds;
-	line = jsonrpc_notification("notifications/progress",
-		json_pack("{s:O, s:f, s:O}", "progressToken", call->progress_token, "progress",
-			seconds, "message", last_line),
-		&length);
+	params = json_pack("{s:O, s:f}", "progressToken", call->progress_token, "progress", seconds);
+	if (call->revision >= REVISION_2025_03_26)
+		json_object_set(params, "message", last_line);
+	line = jsonrpc_notification("notifications/progress", params, &length);
 	send_line(server, line, length);
+}
+
+static void finish_call(struct server *server, struct call *call, const json_t *run)
+{
+	bool wanted = call->task ? call->task->status == TASK_WORKING : !call->silent;
+
+	answer_call(server, call,
+		wanted ? call->tool->finish(server->options, run,
+				 outputs_add(&server->outputs, call->io.kept_fds))
+		       : NULL);
 }
 
 static void read_call(struct server *server, struct call *call)
@@ -376,12 +341,11 @@ static void read_call(struct server *server, struct call *call)
 			json_decref(message);
 			continue;
 		case RUNNER_RESULT:
-			answer_call(server, call,
-				call->silent ? NULL : call->tool->finish(server->options, message));
+			finish_call(server, call, message);
 			json_decref(message);
 			break;
 		case RUNNER_FAILED:
-			answer_call(server, call, call->silent ? NULL : tool_failure(&err));
+			answer_call(server, call, tool_failure(&err));
 			break;
 		}
 		call_list_remove(&server->calls, call);
@@ -487,14 +451,6 @@ static void turn(struct server *server, int timeout_ms)
 	start_calls(server);
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Ends every run, and gives the client what is written already. */
 static void end(struct server *server)
 {
@@ -564,7 +520,9 @@ int mcp_serve(const struct mcp_options *options)
 	server->options = options;
 	server->signal_fd = -1;
 	server->drained = true;
+	server->revision = REVISION_LEGACY_NEWEST;
 	call_list_init(&server->calls);
+	outputs_init(&server->outputs);
 	server->parent_fd = watch_parent(&server->ending);
 	if (runner_start(&server->runner, &err) < 0 || (output = take_output(&err)) < 0 ||
 		(server->signal_fd = take_signals(&err)) < 0) {
@@ -573,10 +531,14 @@ int mcp_serve(const struct mcp_options *options)
 	}
 	reader_init(&server->reader, STDIN_FILENO, LINE_MAX_BYTES);
 	writer_init(&server->writer, output);
-	while (!server->ending)
-		turn(server, -1);
+	while (!server->ending) {
+		turn(server, next_task_ms(server));
+		make_tasks(server);
+	}
 	end(server);
 	status = server->status;
+	outputs_free(&server->outputs);
+	tasks_free(&server->tasks);
 	reader_free(&server->reader);
 	writer_free(&server->writer);
 	json_decref(server->tools);

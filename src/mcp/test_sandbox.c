@@ -256,7 +256,8 @@ static void print_text(FILE *out, const struct mcp_options *options, const json_
 	print_languages(out, object);
 }
 
-static json_t *finish(const struct mcp_options *options, const json_t *run)
+static json_t *finish(
+	const struct mcp_options *options, const json_t *run, const struct output *kept)
 {
 	json_t *object = structured(options, run), *result = NULL;
 	char *text = NULL;

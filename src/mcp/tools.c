@@ -14,6 +14,9 @@ static const struct tool *const tools[] = {&tool_execute_code, &tool_test_sandbo
 
 const struct tool *tool_find(const char *name)
 {
+	/* Its name in servers that this one takes the place of. Not listed. */
+	if (strcmp(name, "test_docker") == 0)
+		return &tool_test_sandbox;
 	for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++)
 		if (strcmp(tools[i]->name, name) == 0)
 			return tools[i];

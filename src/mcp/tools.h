@@ -11,6 +11,7 @@
 
 struct error;
 struct mcp_options;
+struct output;
 struct spec;
 
 struct tool {
@@ -23,8 +24,11 @@ struct tool {
 	 */
 	int (*prepare)(const struct mcp_options *options, const json_t *arguments,
 		struct spec *spec, struct error *err);
-	/* `run` is the object of run_result_to_json. Returns a CallToolResult (new reference), or NULL without memory. */
-	json_t *(*finish)(const struct mcp_options *options, const json_t *run);
+	/*
+	 * `run` is the object of run_result_to_json, `kept` what was kept of its output beyond that, or NULL. Returns a
+	 * CallToolResult (new reference), or NULL without memory.
+	 */
+	json_t *(*finish)(const struct mcp_options *options, const json_t *run, const struct output *kept);
 };
 
 extern const struct tool tool_execute_code, tool_test_sandbox;

@@ -134,13 +134,17 @@ static size_t list(int directory, char ***ret)
 static void take_image(int directory, const char *name, struct run_result *result)
 {
 	struct result_image image;
+	size_t total;
 	bool too_large;
 
 	if (!read_image(directory, name, &image, &too_large)) {
 		result->images_left_out += too_large;
 		return;
 	}
-	if (result->images_count < RESULT_IMAGES_MAX) {
+	total = image.length;
+	for (size_t i = 0; i < result->images_count; i++)
+		total += result->images[i].length;
+	if (result->images_count < RESULT_IMAGES_MAX && total <= RESULT_IMAGES_BYTES_MAX) {
 		result->images[result->images_count++] = image;
 		return;
 	}

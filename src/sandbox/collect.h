@@ -17,7 +17,7 @@ struct spec;
 /*
  * Appends to result->images the PNG, JPEG, GIF and WebP files of the last command's working directory
  * that the spec did not put there, in the order of their names: at most RESULT_IMAGES_MAX of them,
- * RESULT_IMAGE_BYTES_MAX bytes each; result->images_left_out counts the others. `scratch` is a descriptor
+ * RESULT_IMAGE_BYTES_MAX bytes each and RESULT_IMAGES_BYTES_MAX in all; result->images_left_out counts the others. `scratch` is a descriptor
  * of the tmpfs that holds everything that the sandbox can write.
  */
 void collect_images(const struct spec *spec, int scratch, struct run_result *result);

@@ -165,6 +165,17 @@ static bool have_message(const struct runner_io *io, struct frame_header *ret)
 	return ret->length > FRAME_MAX || io->in_length - sizeof *ret >= ret->length;
 }
 
+/* The descriptors belong to the streams that «kept» names, in this order. */
+static void take_kept(struct runner_io *io, const json_t *result)
+{
+	const json_t *kept = json_object_get(result, "kept");
+	int next = 0;
+
+	for (int stream = 0; stream < 2; stream++)
+		if (json_is_true(json_array_get(kept, (size_t)stream)) && next < 2)
+			io->kept_fds[stream] = move_fd(&io->received[next++]);
+}
+
 /* The first message of io->in, which is whole, taken out of it. */
 static enum runner_message take_message(
 	struct runner_io *io, const struct frame_header *header, json_t **ret, struct error *err)
@@ -182,6 +193,8 @@ static enum runner_message take_message(
 	io->in_length -= whole;
 	if (json_is_object(object) &&
 		(header->type == FRAME_RESULT || header->type == FRAME_PROGRESS)) {
+		if (header->type == FRAME_RESULT)
+			take_kept(io, object);
 		*ret = object;
 		return header->type == FRAME_RESULT ? RUNNER_RESULT : RUNNER_PROGRESS;
 	}
@@ -212,6 +225,29 @@ static int grow(struct runner_io *io)
 	return 0;
 }
 
+/* Like recv(2). Descriptors come with the result: first standard output's, then standard error's. */
+static ssize_t receive(struct runner_io *io)
+{
+	union {
+		char buffer[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {.iov_base = io->in + io->in_length, .iov_len = READ_SIZE};
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buffer,
+		.msg_controllen = sizeof control.buffer,
+	};
+	ssize_t n = recvmsg(io->fd, &message, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+	/* At most two: the kernel closes what there is no room for. */
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+		memcpy(io->received, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+	return n;
+}
+
 enum runner_message runner_read(struct runner_io *io, json_t **ret, struct error *err)
 {
 	struct frame_header header;
@@ -225,7 +261,7 @@ enum runner_message runner_read(struct runner_io *io, json_t **ret, struct error
 			error_set(err, ENOMEM, "reading the run's result");
 			return RUNNER_FAILED;
 		}
-		n = recv(io->fd, io->in + io->in_length, READ_SIZE, 0);
+		n = receive(io);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -249,5 +285,9 @@ void runner_io_close(struct runner_io *io)
 	close_fd(&io->fd);
 	free(io->out);
 	free(io->in);
+	for (int i = 0; i < 2; i++) {
+		close_fd(&io->received[i]);
+		close_fd(&io->kept_fds[i]);
+	}
 	*io = RUNNER_IO_NONE;
 }

@@ -48,9 +48,13 @@ struct runner_io {
 	size_t out_length, out_sent;
 	char *in; /* what has come of a message that is not whole yet */
 	size_t in_length, in_size;
+	int received[2]; /* descriptors that came, in their order */
+	/* With RUNNER_RESULT: run_result.kept_fds where some output was left out of the result; else -1. */
+	int kept_fds[2];
 };
 
-#define RUNNER_IO_NONE ((struct runner_io){.fd = -1})
+#define RUNNER_IO_NONE                                                                             \
+	((struct runner_io){.fd = -1, .received = {-1, -1}, .kept_fds = {-1, -1}})
 
 /*
  * Starts a run of `spec`, with its output captured. The filter of the spec is not transferred: the supervisor looks

@@ -54,24 +54,68 @@ static int send_whole(int fd, const void *data, size_t length)
 	return 0;
 }
 
+/* The header of a frame, and with it descriptors. */
+static int send_header(int socket, const struct frame_header *header, const int *fds, size_t count)
+{
+	union {
+		char buffer[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec iov = {.iov_base = (void *)header, .iov_len = sizeof *header};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (count > 0) {
+		message.msg_control = control.buffer;
+		message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(count * sizeof(int));
+		memcpy(CMSG_DATA(&control.align), fds, count * sizeof(int));
+	}
+	do
+		n = sendmsg(socket, &message, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == sizeof *header ? 0 : -1;
+}
+
 /* Takes over the reference. Waits until the server has read it, or is gone. */
-static int send_frame(int fd, enum frame_type type, json_t *object)
+static int send_frame(int fd, enum frame_type type, json_t *object, const int *fds, size_t count)
 {
 	cleanup_free char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	struct frame_header header = {.type = type, .length = body ? (uint32_t)strlen(body) : 0};
 
 	json_decref(object);
-	if (!body)
-		return -1;
-	if (send_whole(fd, &header, sizeof header) < 0)
+	if (!body || send_header(fd, &header, fds, count) < 0)
 		return -1;
 	return send_whole(fd, body, header.length);
+}
+
+/* The result, and with it the kept files of the streams that it has not whole: «kept» says which. */
+static void send_result(int fd, const struct run_result *result, const struct spec *spec)
+{
+	const struct exec_result *last = run_result_last(result);
+	json_t *object = run_result_to_json(result, spec), *kept = json_array();
+	int fds[2];
+	size_t count = 0;
+
+	for (int stream = 0; stream < 2; stream++) {
+		const struct captured *output = &last->output[stream];
+		bool wanted = result->kept_fds[stream] > 0 &&
+			      output->total > output->head_length + output->tail_length;
+
+		json_array_append_new(kept, json_boolean(wanted));
+		if (wanted)
+			fds[count++] = result->kept_fds[stream];
+	}
+	json_object_set_new(object, "kept", kept);
+	send_frame(fd, FRAME_RESULT, object, fds, count);
 }
 
 static void send_failure(int fd, const struct error *err)
 {
 	send_frame(
-		fd, FRAME_FAILURE, json_pack("{s:s, s:s}", "text", err->text, "hint", err->hint));
+		fd, FRAME_FAILURE, json_pack("{s:s, s:s}", "text", err->text, "hint", err->hint), NULL, 0);
 }
 
 /*
@@ -178,7 +222,7 @@ _Noreturn static void supervisor_main(int fd)
 	}
 	json_decref(object);
 	sandbox_run(&spec, &control, &result);
-	send_frame(fd, FRAME_RESULT, run_result_to_json(&result, &spec));
+	send_result(fd, &result, &spec);
 	_exit(0);
 }
 

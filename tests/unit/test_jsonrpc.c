@@ -33,8 +33,7 @@ static const struct {
 	{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xc3\"}", JSONRPC_INVALID, JSONRPC_PARSE_ERROR,
 		NULL},
 	{"[]", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL},
-	{"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}]", JSONRPC_INVALID,
-		JSONRPC_INVALID_REQUEST, NULL},
+	{"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}]", JSONRPC_BATCH, 0, NULL},
 	{"{}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, NULL},
 	{"{\"id\":1,\"method\":\"m\"}", JSONRPC_INVALID, JSONRPC_INVALID_REQUEST, "1"},
 	{"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"m\"}", JSONRPC_INVALID,
@@ -120,7 +119,7 @@ static void test_answers(void **state)
 	line = jsonrpc_result(id, json_pack("{s:s}", "t", "x\ny"), &length);
 	expect(line, length,
 		"{\"jsonrpc\":\"2.0\",\"id\":\"a\\nb\",\"result\":{\"t\":\"x\\ny\"}}\n");
-	line = jsonrpc_error(NULL, JSONRPC_PARSE_ERROR, "why", &length);
+	line = jsonrpc_error(NULL, JSONRPC_PARSE_ERROR, "why", NULL, &length);
 	expect(line, length,
 		"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"why\"}}\n");
 	line = jsonrpc_notification("n", json_object(), &length);

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The methods that the server answers.
+ *
+ *     initialize, ping                              the era of connections, until 2025-11-25
+ *     server/discover, tasks/get, _update, _cancel  the stateless era, 2026-07-28
+ *     tools/list, tools/call, resources/list, resources/read, resources/templates/list, prompts/list
+ *
+ * A request whose _meta has a revision is of the stateless era, whatever came before it; one without is of
+ * the connection. Anything else is −32601 at once: clients of both eras find out by it what they speak to.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+
+#include "mcp/jsonrpc.h"
+#include "mcp/serve.h"
+#include "mcp/server.h"
+#include "mcp/tools.h"
+#include "util/error.h"
+
+enum {
+	UNSUPPORTED_VERSION = -32022,
+	MISSING_CAPABILITY = -32021,
+	RESOURCE_NOT_FOUND = -32002, /* until 2025-11-25; then invalid params */
+};
+
+struct request {
+	const struct jsonrpc_message *message;
+	enum revision revision;
+	bool stateless;
+	bool tasks; /* the client takes part in the tasks extension */
+	size_t length;
+};
+
+static const char instructions[] =
+	"execute_code runs code in a fresh sandbox: no network, no access to the host's files, "
+	"limits on memory, time, processes and disk; nothing is kept from one call to the next. "
+	"Pass input as files or stdin, and print what you want to see; images that the code writes "
+	"into its working directory are returned. list_languages tells which languages are there, "
+	"test_sandbox what works.";
+
+static void reply(struct server *server, const struct request *request, enum result_kind kind,
+	json_t *result)
+{
+	send_result(server, request->message->id, request->revision, kind, result);
+}
+
+static void refuse(struct server *server, const struct request *request, int code, const char *reason)
+{
+	send_error(server, request->message->id, code, reason, NULL);
+}
+
+static json_t *capabilities(enum revision revision)
+{
+	json_t *object = json_pack("{s:{}, s:{}, s:{}}", "tools", "resources", "prompts");
+
+	if (revision >= REVISION_2026_07_28)
+		json_object_set_new(object, "extensions",
+			json_pack("{s:{}}", "io.modelcontextprotocol/tasks"));
+	return object;
+}
+
+static void answer_initialize(struct server *server, const struct request *request)
+{
+	const json_t *wanted = json_object_get(request->message->params, "protocolVersion");
+	enum revision revision;
+
+	if (!json_is_string(wanted)) {
+		refuse(server, request, JSONRPC_INVALID_PARAMS, "protocolVersion: expected a string");
+		return;
+	}
+	revision = revision_find(json_string_value(wanted));
+	server->revision = revision <= REVISION_LEGACY_NEWEST ? revision : REVISION_LEGACY_NEWEST;
+	send_result(server, request->message->id, server->revision, RESULT_PLAIN,
+		json_pack("{s:s, s:o, s:o, s:s}", "protocolVersion", revision_name(server->revision),
+			"capabilities", capabilities(server->revision), "serverInfo",
+			revision_server_info(server->revision), "instructions", instructions));
+}
+
+static void answer_discover(struct server *server, const struct request *request)
+{
+	reply(server, request, RESULT_CACHEABLE,
+		json_pack("{s:[s], s:o, s:s}", "supportedVersions", revision_name(REVISION_2026_07_28),
+			"capabilities", capabilities(request->revision), "instructions", instructions));
+}
+
+static void answer_ping(struct server *server, const struct request *request)
+{
+	reply(server, request, RESULT_PLAIN, json_object());
+}
+
+/* All lists have one page. Returns whether the request asks for another. */
+static bool has_cursor(struct server *server, const struct request *request)
+{
+	if (!json_object_get(request->message->params, "cursor"))
+		return false;
+	refuse(server, request, JSONRPC_INVALID_PARAMS, "cursor: there is one page only");
+	return true;
+}
+
+static void answer_tools_list(struct server *server, const struct request *request)
+{
+	json_t *result, *tool;
+	size_t i;
+
+	if (has_cursor(server, request))
+		return;
+	if (!server->tools)
+		server->tools = tools_list(server->options);
+	result = json_deep_copy(server->tools);
+	json_array_foreach (json_object_get(result, "tools"), i, tool)
+		revision_fit_tool(request->revision, tool);
+	reply(server, request, RESULT_CACHEABLE, result);
+}
+
+static void answer_resources_list(struct server *server, const struct request *request)
+{
+	if (!has_cursor(server, request))
+		reply(server, request, RESULT_PRIVATE,
+			json_pack("{s:o}", "resources", outputs_list(&server->outputs)));
+}
+
+static void answer_templates_list(struct server *server, const struct request *request)
+{
+	if (!has_cursor(server, request))
+		reply(server, request, RESULT_CACHEABLE,
+			json_pack("{s:o}", "resourceTemplates", outputs_templates()));
+}
+
+static void answer_prompts_list(struct server *server, const struct request *request)
+{
+	if (!has_cursor(server, request))
+		reply(server, request, RESULT_CACHEABLE, json_pack("{s:[]}", "prompts"));
+}
+
+static void answer_resources_read(struct server *server, const struct request *request)
+{
+	const json_t *uri = json_object_get(request->message->params, "uri");
+	struct error err = {0};
+	json_t *contents;
+
+	if (!json_is_string(uri)) {
+		refuse(server, request, JSONRPC_INVALID_PARAMS, "uri: expected a string");
+		return;
+	}
+	contents = outputs_read(&server->outputs, json_string_value(uri), &err);
+	if (contents)
+		reply(server, request, RESULT_PRIVATE, json_pack("{s:o}", "contents", contents));
+	else
+		send_error(server, request->message->id,
+			request->revision >= REVISION_2026_07_28 ? JSONRPC_INVALID_PARAMS
+								 : RESOURCE_NOT_FOUND,
+			err.text, json_pack("{s:O}", "uri", uri));
+}
+
+/* --- tasks --- */
+
+static struct task *find_task(struct server *server, const struct request *request)
+{
+	const json_t *id = json_object_get(request->message->params, "taskId");
+	struct task *task;
+
+	if (!request->tasks) {
+		send_error(server, request->message->id, MISSING_CAPABILITY,
+			"tasks are an extension that this request's clientCapabilities do not have",
+			json_pack("{s:{s:{s:{}}}}", "requiredCapabilities", "extensions",
+				"io.modelcontextprotocol/tasks"));
+		return NULL;
+	}
+	if (!json_is_string(id)) {
+		refuse(server, request, JSONRPC_INVALID_PARAMS, "taskId: expected a string");
+		return NULL;
+	}
+	task = tasks_find(&server->tasks, json_string_value(id));
+	if (!task)
+		refuse(server, request, JSONRPC_INVALID_PARAMS,
+			"taskId: no such task; tasks are kept for an hour");
+	return task;
+}
+
+static void answer_task_get(struct server *server, const struct request *request)
+{
+	const struct task *task = find_task(server, request);
+
+	if (task)
+		reply(server, request, RESULT_PLAIN, task_to_json(task, true));
+}
+
+/* No tool of ours asks for input, so whatever is sent answers nothing. */
+static void answer_task_update(struct server *server, const struct request *request)
+{
+	if (find_task(server, request))
+		reply(server, request, RESULT_PLAIN, json_object());
+}
+
+static void answer_task_cancel(struct server *server, const struct request *request)
+{
+	struct task *task = find_task(server, request);
+	struct call *call, *next;
+
+	if (!task)
+		return;
+	for (call = server->calls.first; call; call = next) {
+		next = call->next;
+		if (call->task == task)
+			cancel_call(server, call);
+	}
+	task_cancel(task);
+	reply(server, request, RESULT_PLAIN, json_object());
+}
+
+/* --- tools/call --- */
+
+static const json_t *progress_token(const struct jsonrpc_message *message)
+{
+	const json_t *token =
+		json_object_get(json_object_get(message->params, "_meta"), "progressToken");
+
+	return json_is_string(token) || json_is_integer(token) ? token : NULL;
+}
+
+static void answer_tool(struct server *server, const struct request *request, json_t *result)
+{
+	revision_fit_tool_result(request->revision, result);
+	reply(server, request, RESULT_PLAIN, result);
+}
+
+static void queue_call(struct server *server, const struct request *request, const struct tool *tool,
+	const json_t *arguments)
+{
+	struct error err = {0};
+	struct call *call;
+	struct spec spec;
+
+	spec_init(&spec);
+	if (tool->prepare(server->options, arguments, &spec, &err) < 0 ||
+		spec_validate(&spec, &err) < 0) {
+		answer_tool(server, request, tool_failure(&err));
+	} else {
+		call = call_list_add(&server->calls, request->message->id,
+			progress_token(request->message), tool, &spec, request->length);
+		call->revision = request->revision;
+		call->may_become_task = request->tasks;
+	}
+	spec_free(&spec);
+}
+
+static void answer_tools_call(struct server *server, const struct request *request)
+{
+	const json_t *name = json_object_get(request->message->params, "name");
+	const json_t *arguments = json_object_get(request->message->params, "arguments");
+	const struct tool *tool = json_is_string(name) ? tool_find(json_string_value(name)) : NULL;
+	json_t *none = json_object();
+	char reason[128];
+
+	if (!json_is_string(name)) {
+		refuse(server, request, JSONRPC_INVALID_PARAMS, "name: expected the name of a tool");
+	} else if (!tool) {
+		snprintf(reason, sizeof reason, "unknown tool: %.80s", json_string_value(name));
+		refuse(server, request, JSONRPC_INVALID_PARAMS, reason);
+	} else if (arguments && !json_is_object(arguments)) {
+		refuse(server, request, JSONRPC_INVALID_PARAMS, "arguments: expected an object");
+	} else {
+		queue_call(server, request, tool, arguments ? arguments : none);
+	}
+	json_decref(none);
+}
+
+/* --- dispatch --- */
+
+enum era { ERA_BOTH, ERA_CONNECTION, ERA_STATELESS };
+
+static const struct method {
+	const char *name;
+	enum era era;
+	void (*answer)(struct server *server, const struct request *request);
+} methods[] = {
+	{"tools/call", ERA_BOTH, answer_tools_call},
+	{"tools/list", ERA_BOTH, answer_tools_list},
+	{"ping", ERA_CONNECTION, answer_ping},
+	{"server/discover", ERA_STATELESS, answer_discover},
+	{"resources/list", ERA_BOTH, answer_resources_list},
+	{"resources/read", ERA_BOTH, answer_resources_read},
+	{"resources/templates/list", ERA_BOTH, answer_templates_list},
+	{"prompts/list", ERA_BOTH, answer_prompts_list},
+	{"tasks/get", ERA_STATELESS, answer_task_get},
+	{"tasks/update", ERA_STATELESS, answer_task_update},
+	{"tasks/cancel", ERA_STATELESS, answer_task_cancel},
+	{"initialize", ERA_CONNECTION, answer_initialize},
+};
+
+static const struct method *find_method(const char *name)
+{
+	for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+		if (strcmp(methods[i].name, name) == 0)
+			return &methods[i];
+	return NULL;
+}
+
+static void refuse_version(struct server *server, const struct request *request, const char *requested)
+{
+	send_error(server, request->message->id, UNSUPPORTED_VERSION, "Unsupported protocol version",
+		json_pack("{s:[s], s:s}", "supported", revision_name(REVISION_2026_07_28), "requested",
+			requested));
+}
+
+static void dispatch(struct server *server, const struct request *request)
+{
+	const char *name = request->message->method;
+	const struct method *method = find_method(name);
+	char reason[128];
+
+	if (method && (method->era == ERA_BOTH || (method->era == ERA_STATELESS) == request->stateless)) {
+		method->answer(server, request);
+	} else if (method && method->era == ERA_STATELESS && strcmp(name, "server/discover") == 0) {
+		refuse(server, request, JSONRPC_INVALID_PARAMS,
+			"params._meta: io.modelcontextprotocol/protocolVersion and clientCapabilities are missing");
+	} else {
+		snprintf(reason, sizeof reason, "method not found: %.80s", name);
+		refuse(server, request, JSONRPC_METHOD_NOT_FOUND, reason);
+	}
+}
+
+void handle_request(struct server *server, const struct jsonrpc_message *message, size_t length)
+{
+	struct request request = {
+		.message = message, .revision = server->revision, .length = length};
+	struct request_meta meta = {0};
+	const char *reason = "";
+
+	/* With its id, the answer would look like that of the first. */
+	if (call_list_find(&server->calls, message->id)) {
+		send_error(server, NULL, JSONRPC_INVALID_REQUEST,
+			"id: a request with this id is in flight", NULL);
+		return;
+	}
+	switch (request_meta_read(message->params, &meta, &reason)) {
+	case META_ABSENT:
+		dispatch(server, &request);
+		return;
+	case META_OK:
+		request.revision = meta.revision;
+		request.stateless = true;
+		request.tasks = meta.tasks;
+		dispatch(server, &request);
+		return;
+	case META_INVALID:
+		refuse(server, &request, JSONRPC_INVALID_PARAMS, reason);
+		return;
+	case META_UNSUPPORTED:
+		refuse_version(server, &request, reason);
+		return;
+	}
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_MCP_OUTPUTS_H
+#define NSBOX_MCP_OUTPUTS_H
+
+/*
+ * Whole outputs of runs whose results had to leave some out. Each is an unlinked file that the run's
+ * supervisor wrote, so it takes a descriptor and disk, not memory, and is gone with the server. The newest
+ * OUTPUTS_MAX are kept.
+ *
+ * They are resources: nsbox://output/ID/stdout and …/stderr, where ID is 128 random bits. One reading
+ * returns at most OUTPUT_PART_BYTES; the part from another offset is nsbox://output/ID/stdout?offset=N.
+ */
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+
+enum { OUTPUTS_MAX = 64, OUTPUT_ID_LENGTH = 32, OUTPUT_PART_BYTES = 2 << 20 };
+
+struct output {
+	char id[OUTPUT_ID_LENGTH + 1];
+	int fds[2]; /* standard output, standard error; -1: that stream was returned whole */
+	uint64_t bytes[2];
+};
+
+struct outputs {
+	struct output entries[OUTPUTS_MAX];
+	size_t next; /* where the next one goes, in place of the oldest */
+};
+
+void outputs_init(struct outputs *outputs);
+
+/*
+ * Takes over the descriptors (-1: none) and makes an id. Returns NULL where there are none, or without
+ * random bytes.
+ */
+const struct output *outputs_add(struct outputs *outputs, int fds[2]);
+
+/* «nsbox://output/ID/stdout» into `ret` (at least OUTPUT_URI_MAX bytes). */
+enum { OUTPUT_URI_MAX = 80 };
+void output_uri(const struct output *output, int stream, char ret[OUTPUT_URI_MAX]);
+
+/* Resource objects for resources/list, and templates for resources/templates/list (new references). */
+json_t *outputs_list(const struct outputs *outputs);
+json_t *outputs_templates(void);
+
+/*
+ * The `contents` of resources/read for `uri` (new reference). NULL with *err where there is no such
+ * resource, or the offset is not in it.
+ */
+json_t *outputs_read(const struct outputs *outputs, const char *uri, struct error *err);
+
+void outputs_free(struct outputs *outputs);
+
+/* `length` hexadecimal digits of random bits, and a NUL. Returns -1 with errno. */
+int random_id(char *ret, size_t length);
+
+#endif

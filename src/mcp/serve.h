@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_MCP_SERVE_H
+#define NSBOX_MCP_SERVE_H
+
+/* The server's state, shared by its loop (server.c) and its methods (methods.c). */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "mcp/call.h"
+#include "mcp/outputs.h"
+#include "mcp/reader.h"
+#include "mcp/revision.h"
+#include "mcp/tasks.h"
+#include "mcp/writer.h"
+#include "session/runner.h"
+
+struct jsonrpc_message;
+struct mcp_options;
+
+struct server {
+	const struct mcp_options *options;
+	struct runner runner;
+	struct reader reader;
+	struct writer writer;
+	struct call_list calls;
+	struct outputs outputs;
+	struct tasks tasks;
+	json_t *tools;          /* tools/list, once it was asked for: it stays the same */
+	enum revision revision; /* of the connection: what initialize agreed on */
+	int signal_fd;
+	int parent_fd; /* a pidfd, or -1 */
+	bool drained;  /* the reader has no whole line left */
+	bool ending;
+	bool client_gone; /* nothing can be written any more */
+	int status;
+};
+
+/* `result` is taken over and fitted to the revision. */
+void send_result(struct server *server, const json_t *id, enum revision revision,
+	enum result_kind kind, json_t *result);
+
+/* `data` (taken over) may be NULL. */
+void send_error(
+	struct server *server, const json_t *id, int code, const char *reason, json_t *data);
+
+/* Ends a call: of what it still had to say nothing is sent. */
+void cancel_call(struct server *server, struct call *call);
+
+/* Answers a request, or queues it as a call. `length` is that of its line. */
+void handle_request(struct server *server, const struct jsonrpc_message *message, size_t length);
+
+#endif
