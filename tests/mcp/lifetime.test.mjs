@@ -108,10 +108,10 @@ test('kill -9 of the client, while another process holds our input open', async 
 	const call = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call',
 		params: { name: 'execute_code', arguments: { language: 'python', code: stubborn, args: [marker] } } });
 	// The client is a shell: descriptor 3 writes to the server's input, and a sleep inherits it.
-	const client = spawn('bash', ['-c', 'exec 3> >(exec "$0" mcp >/dev/null); echo "$1" >&3; sleep 30 & echo $!; wait', nsbox, call],
+	const client = spawn('bash', ['-c', 'coproc { exec "$0" mcp >/dev/null; }; exec 3>&"${COPROC[1]}"; echo "$1" >&3; sleep 30 & echo $!; wait', nsbox, call],
 		{ stdio: ['ignore', 'pipe', 'ignore'] });
 	const [holder] = await once(client.stdout, 'data');
-	await until('the call', () => withMarker(marker).length === 4);
+	await until('the call', () => withMarker(marker).length === 4, 60000);
 	const all = descendants(client.pid).filter(process => process.name !== 'sleep');
 	client.kill('SIGKILL');
 	try {
@@ -128,7 +128,7 @@ test("kill -9 of the SDK's client", async () => {
 		const server = await connect();
 		server.run({ language: 'python', code: stubborn, args: ['${marker}'] });`;
 	const client = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'ignore' });
-	await until('the call', () => withMarker(marker).length === 4);
+	await until('the call', () => withMarker(marker).length === 4, 60000);
 	const all = descendants(client.pid);
 	client.kill('SIGKILL');
 	await allGone({ marker, all });
@@ -138,7 +138,7 @@ test("the SDK's client closes, with calls in flight", async () => {
 	const server = await connect();
 	const marker = newMarker();
 	const call = assert.rejects(server.run({ language: 'python', code: stubborn, args: [marker] }));
-	await until('the call', () => withMarker(marker).length === 4);
+	await until('the call', () => withMarker(marker).length === 4, 60000);
 	const all = [processOf(server.pid), ...descendants(server.pid)];
 	const gone = allGone({ marker, all });
 	await server.close();
