@@ -109,10 +109,12 @@ install_wanted() {
 
 # --- building ---
 
-# Configures and builds in folder $1; the other arguments are configure's.
+# Configures and builds in folder $1; the other arguments are configure's. It configures anew where
+# these are others than before, or cmocka, which it looks for, has come or gone.
 build_in() {
 	build_folder=$1
 	shift
+	configured_for="$* $(is_there lib:cmocka && echo cmocka)"
 	mkdir -p "$build_folder" 2>/dev/null || die "the folder $build_folder cannot be made by $(id -un)"
 	[ -w "$build_folder" ] || die "the folder $build_folder belongs to another user; remove it, or use a copy of the source"
 	log=$build_folder/build.log
@@ -120,8 +122,9 @@ build_in() {
 	if [ ! -e configure ] || [ "$(find configure.ac -newer configure)" ]; then
 		autoreconf -i >"$log" 2>&1 || build_failed "autoreconf -i"
 	fi
-	if [ ! -e "$build_folder/Makefile" ]; then
+	if [ ! -e "$build_folder/Makefile" ] || [ "$(cat "$build_folder/configured-for" 2>/dev/null)" != "$configured_for" ]; then
 		(cd "$build_folder" && "../configure" -q "$@") >"$log" 2>&1 || build_failed "configure"
+		echo "$configured_for" >"$build_folder/configured-for"
 	fi
 	make -C "$build_folder" -j"$(nproc)" >"$log" 2>&1 || build_failed "make"
 }
