@@ -119,7 +119,7 @@ build_in() {
 	[ -w "$build_folder" ] || die "the folder $build_folder belongs to another user; remove it, or use a copy of the source"
 	log=$build_folder/build.log
 	[ ! -e "$log" ] || [ -w "$log" ] || die "$log belongs to another user; remove $build_folder"
-	if [ ! -e configure ] || [ "$(find configure.ac -newer configure)" ]; then
+	if [ ! -e configure ] || [ ! -e build-aux/install-sh ] || [ "$(find configure.ac -newer configure)" ]; then
 		autoreconf -i >"$log" 2>&1 || build_failed "autoreconf -i"
 	fi
 	if [ ! -e "$build_folder/Makefile" ] || [ "$(cat "$build_folder/configured-for" 2>/dev/null)" != "$configured_for" ]; then
