@@ -4,7 +4,7 @@
 
 /*
  * Languages: languages/NAME.json says what to write, what to compile and what to run. The user's
- * ~/.config/nsbox/languages/NAME.json goes before the installed one. The format is nsbox-languages(5).
+ * ~/.config/nsbox/languages/NAME.json goes before the installed one. The format is described in definition.h.
  */
 
 #include <stdbool.h>
