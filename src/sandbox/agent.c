@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pid 1 of the sandbox: see agent.h. */
 #define _GNU_SOURCE
+#include "config.h"
 #include "sandbox/agent.h"
 
 #include <errno.h>
@@ -55,7 +56,7 @@ void agent_remember_process_memory(int argc, char **argv, char **envp)
 			memory.arguments_end = *next + strlen(*next) + 1;
 }
 
-#ifndef __SANITIZE_ADDRESS__
+#ifndef NSBOX_SANITIZED
 static uintptr_t page_up(uintptr_t address)
 {
 	return (address + PAGE - 1) & ~(uintptr_t)(PAGE - 1);

@@ -34,6 +34,7 @@ struct relay {
 	bool from_ended;
 	bool done;
 	int write_errno; /* why writing failed, else 0 */
+	int number;      /* the caller's descriptor that it serves: 0, 1 or 2 */
 };
 
 /* A relay between two descriptors. The buffer is allocated when it is needed. */

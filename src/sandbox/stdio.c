@@ -143,6 +143,7 @@ static int give_file_for_writing(struct stdio *stdio, int index, bool joined, st
 		return -1;
 	stdio->child[index] = ends[1];
 	relay_init(add_relay(stdio), ends[0], true, index, false, RELAY_FILE);
+	stdio->relays[stdio->relays_count - 1].number = index;
 	return 0;
 }
 

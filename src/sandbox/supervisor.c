@@ -70,7 +70,7 @@ struct run {
 		seen_cpu_system_us; /* of the whole sandbox, before we killed it */
 	int signal_fd;
 	sigset_t old_mask;
-	struct sigaction old_pipe, old_child;
+	struct sigaction old_pipe, old_child, old_file_size;
 };
 
 void sandbox_early_init(int argc, char **argv, char **envp)
@@ -112,6 +112,8 @@ static void block_signals(struct run *run)
 		sigprocmask(SIG_BLOCK, NULL, &run->old_mask);
 	}
 	sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, &run->old_pipe);
+	/* A limit of the caller's on what we write for the command: a write that fails says more. */
+	sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, &run->old_file_size);
 	/* Ignored, it would make the kernel throw the agent's status away. */
 	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &run->old_child);
 }
@@ -122,6 +124,7 @@ static void restore_signals(struct run *run)
 	sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
 	sigaction(SIGPIPE, &run->old_pipe, NULL);
 	sigaction(SIGCHLD, &run->old_child, NULL);
+	sigaction(SIGXFSZ, &run->old_file_size, NULL);
 }
 
 static void forward(struct run *run, int number)
@@ -564,6 +567,23 @@ static void finish_output(struct run *run)
 	}
 }
 
+/* What we could not write for the command, other than to a reader that went away. */
+static void finish_relays(struct run *run)
+{
+	static const char *const names[3] = {
+		"the copy of standard input", "standard output", "standard error"};
+
+	for (size_t i = 0; i < run->stdio.relays_count; i++) {
+		const struct relay *relay = &run->stdio.relays[i];
+
+		if (relay->write_errno && relay->write_errno != EPIPE)
+			add_warning(run->result,
+				"writing to %s failed: %s; what came after is lost",
+				names[relay->target == RELAY_FILE ? relay->number : 0],
+				strerror(relay->write_errno));
+	}
+}
+
 static void finish_status(struct run *run)
 {
 	struct exec_result *exec = run->exec;
@@ -662,6 +682,7 @@ static void finish_usage(struct run *run, const struct rusage *all)
 static void finish_command(struct run *run, const struct rusage *all)
 {
 	finish_usage(run, all);
+	finish_relays(run);
 	finish_status(run);
 	finish_cgroup(run);
 	finish_disk(run);
