@@ -134,7 +134,7 @@ static json_t *hit_to_json(const struct limit_hit *hit)
 	return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s}", "limit",
 		limit_kind_name(hit->limit), "value", limit_value(hit->limit, hit->value), "used",
 		limit_value(hit->limit, hit->used), "unit", limit_unit(hit->limit), "known_from",
-		hit->known_from, "option", limit_kind_option(hit->limit), "message", message);
+		hit->known_from, "option", limit_hit_option(hit), "message", message);
 }
 
 static json_t *hits_to_json(const struct exec_result *exec)

@@ -138,7 +138,7 @@ void limit_hit_message(const struct limit_hit *hit, char *ret, size_t size)
 
 	*ret = '\0';
 	describe_hit(hit, &text);
-	append(&text, "; raise it with %s", limit_kind_option(hit->limit));
+	append(&text, "; raise it with %s", limit_hit_option(hit));
 }
 
 static const struct limit_hit *find_hit(const struct exec_result *exec, enum limit_kind limit)
@@ -154,7 +154,8 @@ static void append_killed(const struct exec_result *exec, enum limit_kind limit,
 	uint64_t used, struct text *text)
 {
 	const struct limit_hit *noted = find_hit(exec, limit);
-	struct limit_hit hit = {limit, value, used, "the supervisor"};
+	struct limit_hit hit = {
+		.limit = limit, .value = value, .used = used, .known_from = "the supervisor"};
 	char message[ERROR_TEXT_MAX];
 
 	limit_hit_message(noted ? noted : &hit, message, sizeof message);

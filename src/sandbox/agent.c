@@ -410,7 +410,8 @@ static void end_stragglers(void)
 		;
 }
 
-static void command_ended(int status)
+/* `usage`: of the command and of those that it waited for. */
+static void command_ended(int status, const struct rusage *usage)
 {
 	struct agent_message message = {.type = AGENT_ENDED, .value = status};
 	struct rusage now;
@@ -421,7 +422,7 @@ static void command_ended(int status)
 	getrusage(RUSAGE_CHILDREN, &now);
 	message.cpu_user_us = microseconds(&now.ru_utime, &agent.before.ru_utime);
 	message.cpu_system_us = microseconds(&now.ru_stime, &agent.before.ru_stime);
-	message.memory_peak_bytes = (uint64_t)now.ru_maxrss * 1024;
+	message.memory_peak_bytes = (uint64_t)usage->ru_maxrss * 1024;
 	say(&message);
 	if (!agent.more)
 		_exit(0);
@@ -430,14 +431,15 @@ static void command_ended(int status)
 static void reap(void)
 {
 	struct signalfd_siginfo info;
+	struct rusage usage;
 	int status;
 	pid_t pid;
 
 	if (read(agent.sigchld, &info, sizeof info) < 0 && errno != EAGAIN)
 		_exit(1);
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
 		if (pid == agent.command)
-			command_ended(status);
+			command_ended(status, &usage);
 }
 
 static void prepare_signals(void)

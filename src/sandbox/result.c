@@ -33,7 +33,7 @@ int run_result_exit_status(const struct run_result *result)
 
 	switch (last->ended_by) {
 	case ENDED_EXITED:
-		return last->exit_code;
+		return last->exit_code == 0 && result->output_lost ? 125 : last->exit_code;
 	case ENDED_SIGNALED:
 		return 128 + last->signal;
 	case ENDED_TIMEOUT:
@@ -90,6 +90,11 @@ const char *limit_kind_option(enum limit_kind limit)
 		[LIMIT_TIME] = "--timeout",
 	};
 	return options[limit];
+}
+
+const char *limit_hit_option(const struct limit_hit *hit)
+{
+	return hit->option ? hit->option : limit_kind_option(hit->limit);
 }
 
 const char *enforced_by_name(enum enforced_by enforcer)

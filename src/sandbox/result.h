@@ -55,6 +55,8 @@ struct limit_hit {
 	uint64_t value;         /* the limit */
 	uint64_t used;          /* what was used, or seen when the limit acted */
 	const char *known_from; /* a literal: "memory.events", "watcher", "fstatfs", "SIGXFSZ" … */
+	const char
+		*option; /* a literal: what raises it, where limit_kind_option does not; or NULL */
 };
 
 struct usage {
@@ -124,6 +126,7 @@ struct run_result {
 	 */
 	int kept_fds[2];
 	bool kept_whole[2]; /* nothing is missing in it */
+	bool output_lost;   /* what the command wrote could not be written on: see warnings */
 	uint64_t setup_us;  /* from create to the first command's start */
 	uint64_t total_us;  /* from create to destroyed */
 };
@@ -139,9 +142,10 @@ const struct exec_result *run_result_last(const struct run_result *result);
  */
 int run_result_exit_status(const struct run_result *result);
 
-const char *ended_by_name(enum ended_by ended_by);       /* "exited", "signaled", … */
-const char *limit_kind_name(enum limit_kind limit);      /* "memory", "pids", … */
-const char *limit_kind_option(enum limit_kind limit);    /* "--memory", … : what raises it */
+const char *ended_by_name(enum ended_by ended_by);    /* "exited", "signaled", … */
+const char *limit_kind_name(enum limit_kind limit);   /* "memory", "pids", … */
+const char *limit_kind_option(enum limit_kind limit); /* "--memory", … : what raises it */
+const char *limit_hit_option(const struct limit_hit *hit);
 const char *enforced_by_name(enum enforced_by enforcer); /* "cgroup", …; "none" */
 
 #endif

@@ -199,13 +199,16 @@ static void fail(struct run *run, const struct error *err)
 	end_run(run, ENDED_SETUP);
 }
 
-static void add_hit(struct exec_result *exec, enum limit_kind limit, uint64_t value, uint64_t used,
-	const char *known_from)
+/* The first of its kind is noted. Returns it, or NULL. */
+static struct limit_hit *add_hit(struct exec_result *exec, enum limit_kind limit, uint64_t value,
+	uint64_t used, const char *known_from)
 {
 	for (size_t i = 0; i < exec->hits_count; i++)
 		if (exec->hits[i].limit == limit)
-			return;
-	exec->hits[exec->hits_count++] = (struct limit_hit){limit, value, used, known_from};
+			return NULL;
+	exec->hits[exec->hits_count] = (struct limit_hit){
+		.limit = limit, .value = value, .used = used, .known_from = known_from};
+	return &exec->hits[exec->hits_count++];
 }
 
 static void agent_is_gone(struct run *run)
@@ -576,11 +579,11 @@ static void finish_relays(struct run *run)
 	for (size_t i = 0; i < run->stdio.relays_count; i++) {
 		const struct relay *relay = &run->stdio.relays[i];
 
-		if (relay->write_errno && relay->write_errno != EPIPE)
-			add_warning(run->result,
-				"writing to %s failed: %s; what came after is lost",
-				names[relay->target == RELAY_FILE ? relay->number : 0],
-				strerror(relay->write_errno));
+		if (!relay->write_errno || relay->write_errno == EPIPE)
+			continue;
+		run->result->output_lost |= relay->target == RELAY_FILE;
+		add_warning(run->result, "writing to %s failed: %s; what came after is lost",
+			names[relay->number], strerror(relay->write_errno));
 	}
 }
 
@@ -618,12 +621,16 @@ static void finish_cgroup(struct run *run)
 static void finish_disk(struct run *run)
 {
 	for (size_t i = 0; i < run->tmpfs_count; i++) {
+		struct limit_hit *hit;
 		uint64_t size, inodes, used = tmpfs_used(run->tmpfs_fds[i], &size);
 		uint64_t inodes_used = tmpfs_inodes_used(run->tmpfs_fds[i], &inodes);
 
 		run->exec->usage.disk_used_bytes += used;
-		if (size && used >= size - size / 100)
-			add_hit(run->exec, LIMIT_DISK, size, used, "fstatfs");
+		hit = size && used >= size - size / 100
+			      ? add_hit(run->exec, LIMIT_DISK, size, used, "fstatfs")
+			      : NULL;
+		if (hit && size < run->spec->limits.disk_bytes)
+			hit->option = "--tmpfs";
 		if (inodes && inodes_used >= inodes - inodes / 100)
 			add_hit(run->exec, LIMIT_INODES, inodes, inodes_used, "fstatfs");
 	}
@@ -659,6 +666,13 @@ static void finish_usage(struct run *run, const struct rusage *all)
 	}
 	if (run->sandbox.cgroup.path[0])
 		return;
+	/* Of all that the kernel counted, the greatest process may be one of an earlier command. */
+	if (run->ended.type == AGENT_ENDED)
+		usage->memory_peak_bytes =
+			larger(usage->memory_peak_bytes, run->ended.memory_peak_bytes);
+	else if (all && run->index == 0)
+		usage->memory_peak_bytes =
+			larger(usage->memory_peak_bytes, (uint64_t)all->ru_maxrss * 1024);
 	if (all) {
 		usage->cpu_user_us =
 			without(larger(timeval_us(&all->ru_utime), run->seen_cpu_user_us),
@@ -666,13 +680,9 @@ static void finish_usage(struct run *run, const struct rusage *all)
 		usage->cpu_system_us =
 			without(larger(timeval_us(&all->ru_stime), run->seen_cpu_system_us),
 				run->earlier_cpu_system_us);
-		usage->memory_peak_bytes =
-			larger(usage->memory_peak_bytes, (uint64_t)all->ru_maxrss * 1024);
 	} else {
 		usage->cpu_user_us = run->ended.cpu_user_us;
 		usage->cpu_system_us = run->ended.cpu_system_us;
-		usage->memory_peak_bytes =
-			larger(usage->memory_peak_bytes, run->ended.memory_peak_bytes);
 		run->earlier_cpu_user_us += usage->cpu_user_us;
 		run->earlier_cpu_system_us += usage->cpu_system_us;
 	}
@@ -712,6 +722,10 @@ static void begin_command(struct run *run, size_t index)
 	run->exec->phase = run->spec->execs[index].phase ?: "run";
 	run->exec->exit_code = -1;
 	run->wait_status = -1;
+	run->ended.type = 0;
+	run->watcher.memory_peak_bytes = 0;
+	run->watcher.pids_peak = 0;
+	run->watcher.pids_hit = false;
 	begin_keeping(run);
 	for (int i = 0; i < 2; i++)
 		capture_init(&run->captures[i], run->spec->limits.output_bytes

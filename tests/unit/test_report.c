@@ -443,7 +443,8 @@ static void assert_sentence(
 static void add_hit(struct exec_result *exec, enum limit_kind limit, uint64_t value, uint64_t used,
 	const char *known_from)
 {
-	exec->hits[exec->hits_count++] = (struct limit_hit){limit, value, used, known_from};
+	exec->hits[exec->hits_count++] = (struct limit_hit){
+		.limit = limit, .value = value, .used = used, .known_from = known_from};
 }
 
 static void sentences_of_limits(void **state)
