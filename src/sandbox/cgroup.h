@@ -7,7 +7,7 @@
  *
  *     BASE/nsbox-PID-N/         memory.max, memory.swap.max=0, pids.max, cpu.max; flocked by its supervisor
  *         agent/                pid 1 of the sandbox, cloned into it
- *         run-1/ run-2/ …       one per exec, memory.oom.group=1; the command moves itself there
+ *         run-1/ run-2/ …       one per exec, memory.max, memory.oom.group=1, pids.max; the command moves itself there
  *
  * All functions are called by the supervisor, in the host's cgroup namespace.
  */
@@ -24,7 +24,10 @@ struct cgroup {
 	int agent_fd;           /* the directory of agent/, for CLONE_INTO_CGROUP */
 	bool memory, pids, cpu; /* which controllers act in it */
 	bool moved_self;        /* this process moved itself to BASE/supervisor-PID, to be undone */
-	uint64_t throttled_before; /* private: nr_throttled when the newest run was made */
+	/* private */
+	uint64_t memory_max;       /* bytes, of each run */
+	uint32_t pids_max;         /* of each run; 0: none */
+	uint64_t throttled_before; /* nr_throttled when the newest run was made */
 };
 
 #define CGROUP_NONE ((struct cgroup){.fd = -1, .agent_fd = -1})

@@ -171,6 +171,16 @@ static void eight_take_20_mib(void)
 		(void)!read(done[0], &byte, 1);
 }
 
+/* Memory that is in no process's size: to choose a victim by size would be to choose the agent as well. */
+static void fill_a_memfd(void)
+{
+	static char block[1 << 20];
+	int fd = memfd_create("filled", 0);
+
+	for (int i = 0; i < 200; i++)
+		(void)!write(fd, block, sizeof block);
+}
+
 static void fork_until_refused(void)
 {
 	for (int i = 0; i < 100; i++) {
@@ -278,12 +288,13 @@ static void the_limits_are_set_and_everything_is_removed(void **state)
 	cgroup = make(&spec);
 	assert_int_equal(strncmp(cgroup.path, base, strlen(base)), 0);
 	assert_true(cgroup.memory && cgroup.pids && cgroup.cpu);
-	assert_true(file_is(cgroup.fd, "memory.max", "67108864"));
+	assert_true(file_is(cgroup.fd, "memory.max", "71303168")); /* 4 MiB for the agent */
 	assert_true(file_is(cgroup.fd, "memory.swap.max", "0"));
 	assert_true(file_is(cgroup.fd, "pids.max", "21"));
 	assert_true(file_is(cgroup.fd, "cpu.max", "50000 100000"));
 	fd = make_run(&cgroup, 1);
 	assert_true(file_is(cgroup.fd, "run-1/memory.oom.group", "1"));
+	assert_true(file_is(cgroup.fd, "run-1/memory.max", "67108864"));
 	assert_true(file_is(cgroup.fd, "run-1/pids.max", "20"));
 	close(fd);
 	snprintf(path, sizeof path, "%s", cgroup.path);
@@ -341,6 +352,11 @@ static void the_oom_killer_takes_the_run_and_not_the_agent(void **state)
 static void the_oom_killer_takes_all_of_the_run(void **state)
 {
 	expect_oom(eight_take_20_mib);
+}
+
+static void memory_of_no_process_does_not_cost_the_agent_its_life(void **state)
+{
+	expect_oom(fill_a_memfd);
 }
 
 static void a_run_within_its_limits_hits_none(void **state)
@@ -590,6 +606,7 @@ int main(void)
 		cmocka_unit_test(small_cpu_limits_are_accepted),
 		cmocka_unit_test(the_oom_killer_takes_the_run_and_not_the_agent),
 		cmocka_unit_test(the_oom_killer_takes_all_of_the_run),
+		cmocka_unit_test(memory_of_no_process_does_not_cost_the_agent_its_life),
 		cmocka_unit_test(a_run_within_its_limits_hits_none),
 		cmocka_unit_test(forks_are_refused_at_the_limit_of_pids),
 		cmocka_unit_test(cpu_time_is_limited),

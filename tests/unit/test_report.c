@@ -497,16 +497,16 @@ static void every_limit_has_its_message(void **state)
 		struct limit_hit hit;
 		const char *message;
 	} cases[] = {
-		{{LIMIT_INODES, 1024, 1024, "fstatfs"},
+		{{LIMIT_INODES, 1024, 1024, "fstatfs", NULL},
 			"limit of 1024 files and directories reached (1024 made, known from fstatfs); "
 			"raise it with --disk"},
-		{{LIMIT_OUTPUT, 1 << 20, 5 << 20, "counted"},
+		{{LIMIT_OUTPUT, 1 << 20, 5 << 20, "counted", NULL},
 			"output of 5 MiB is more than the 1 MiB that are kept of a stream: its middle "
 			"was left out; raise it with --output-limit"},
-		{{LIMIT_CPU, 500, 2000, "cpu.stat"},
+		{{LIMIT_CPU, 500, 2000, "cpu.stat", NULL},
 			"CPU time held to 0.5 CPUs (2 wanted, known from cpu.stat); "
 			"raise it with --cpus"},
-		{{LIMIT_TIME, 1500, 1501, "clock"},
+		{{LIMIT_TIME, 1500, 1501, "clock", NULL},
 			"time limit of 1.5 s reached; raise it with --timeout"},
 	};
 
