@@ -55,3 +55,20 @@ tests_unit_test_watcher_SOURCES = tests/unit/test_watcher.c
 tests_unit_test_watcher_LDADD = $(unit_ldadd) -lpthread
 tests_unit_test_cgroup_SOURCES = tests/unit/test_cgroup.c
 tests_unit_test_cgroup_LDADD = $(unit_ldadd)
+
+# For the suites of tests/run-suite: programs that go into a sandbox are static, so that they run in an empty
+# root, and have no sanitizers, which a static program cannot have.
+check_PROGRAMS += tests/escape/probe tests/cli/load tests/cli/pty
+tool_link = $(CCLD) $(CFLAGS) -fno-sanitize=all -o $@
+tests_escape_probe_SOURCES = tests/escape/probes/probe.h tests/escape/probes/main.c \
+	tests/escape/probes/namespaces.c tests/escape/probes/mounts.c tests/escape/probes/processes.c \
+	tests/escape/probes/syscalls.c tests/escape/probes/sockets.c tests/escape/probes/files.c \
+	tests/escape/probes/terminal.c tests/escape/probes/shared.c
+tests_escape_probe_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
+tests_escape_probe_LINK = $(tool_link) -static
+tests_cli_load_SOURCES = tests/cli/load.c
+tests_cli_load_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
+tests_cli_load_LINK = $(tool_link) -static
+tests_cli_pty_SOURCES = tests/cli/pty.c
+tests_cli_pty_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
+tests_cli_pty_LINK = $(tool_link)

@@ -1,0 +1,214 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What the kernel says of a command in the sandbox, as seen from the host: what the sandbox itself says can be
+# a lie of the same hand.
+
+load helpers
+
+# Starts a sleeping command in the sandbox: sets $pid to its process on the host, $runner to nsbox's.
+start_inside() {
+  seconds=$(mark)
+  "$nsbox" run --timeout none "$@" -- sleep "$seconds" </dev/null >"$place/started" 2>&1 &
+  runner=$!
+  eventually inner_pid "sleep $seconds"
+  pid=$(inner_pid "sleep $seconds")
+}
+
+teardown() {
+  [ -z "${runner:-}" ] || kill -KILL "$runner" 2>/dev/null || true
+}
+
+status_of() {
+  sed -n "s/^$1:[[:space:]]*//p" "/proc/$pid/status"
+}
+
+each_way() { # runs a test's body for the ways that a sandbox can be made
+  mkdir -p "$place/tree"
+  cp -L /bin/busybox "$place/tree/sleep" 2>/dev/null || true
+  for options in "" "-u 1000:1000" "--network host" "--seccomp unconfined" "--read-only"; do
+    start_inside $options
+    "$1"
+    kill -TERM "$runner"
+    wait "$runner" || true
+    runner=
+  done
+}
+
+no_capabilities() {
+  for set in CapInh CapPrm CapEff CapBnd CapAmb; do
+    [ "$(status_of $set)" = 0000000000000000 ]
+  done
+  [ "$(status_of NoNewPrivs)" = 1 ]
+}
+
+@test "no capability in any set, and none can be gained" {
+  each_way no_capabilities
+}
+
+@test "a filter of system calls, on the agent too" {
+  start_inside
+  [ "$(status_of Seccomp)" = 2 ]
+  pid=$(status_of PPid)
+  [ "$(status_of Seccomp)" = 2 ]
+  [ "$(status_of NoNewPrivs)" = 1 ]
+  for set in CapInh CapPrm CapEff CapBnd CapAmb; do
+    [ "$(status_of $set)" = 0000000000000000 ]
+  done
+}
+
+safe_ids() {
+  read -r -a uids <<<"$(status_of Uid)"
+  read -r -a gids <<<"$(status_of Gid)"
+  if am_root; then
+    for id in "${uids[@]}" "${gids[@]}"; do
+      ((id > 65535))
+    done
+    [ -z "$(status_of Groups | tr -d ' ')" ]
+  else
+    [ "$(xargs -n 1 <<<"${uids[*]}" | sort -u)" = "$(id -u)" ]
+    [ "$(xargs -n 1 <<<"${gids[*]}" | sort -u)" = "$(id -g)" ]
+  fi
+}
+
+@test "ids: never the host's root, and no groups of root's; an ordinary user's own" {
+  each_way safe_ids
+}
+
+@test "ids: a group of root's opens nothing inside" {
+  am_root || skip "only root has such groups"
+  mkdir shared
+  echo secret >shared/file
+  chown 0:4 shared/file
+  chmod 640 shared/file
+  observe setpriv --groups 0,4,6 "$nsbox" run --ro-bind "$place/shared:/data" -u 1000 -- sh -c 'id -G; cat /data/file'
+  [ "$(wc -w <<<"${lines[0]}")" = 1 ]
+}
+
+@test "two sandboxes of root's share no id" {
+  am_root || skip "an ordinary user has one id"
+  start_inside
+  first=$(status_of Uid | cut -f1)
+  one=$runner
+  start_inside
+  second=$(status_of Uid | cut -f1)
+  kill -KILL "$one"
+  [ "$first" != "$second" ]
+  ((first / 65536 != second / 65536))
+}
+
+@test "seven namespaces of its own" {
+  start_inside
+  for kind in user mnt pid net ipc uts cgroup; do
+    inside=$(readlink "/proc/$pid/ns/$kind")
+    [ -n "$inside" ]
+    [ "$inside" != "$(readlink "/proc/$$/ns/$kind")" ]
+    [ "$inside" != "$(readlink "/proc/$runner/ns/$kind")" ]
+  done
+}
+
+@test "network host: all but the network's" {
+  start_inside --network host
+  [ "$(readlink "/proc/$pid/ns/net")" = "$(readlink /proc/$$/ns/net)" ]
+  for kind in user mnt pid ipc uts cgroup; do
+    [ "$(readlink "/proc/$pid/ns/$kind")" != "$(readlink "/proc/$$/ns/$kind")" ]
+  done
+}
+
+# Mount point, options, type, root in its file system.
+mounts_of() {
+  awk '{ for (i = 7; $i != "-"; i++); print $5, $6, $(i + 1), $4 }' "/proc/$pid/mountinfo"
+}
+
+@test "mounts: only those of the host root, those of the host's read-only, none with devices or set-user-id" {
+  start_inside
+  mounts_of >mounts
+  cat mounts
+  # What is there at all.
+  ! grep -v -E '^/(usr|bin|sbin|lib[a-z0-9]*|etc/[^ ]+|proc(/[^ ]+)?|dev/[^ ]+|)( |$)' mounts
+  # A file system of the host's is read-only, but for device nodes.
+  while read -r point options type root; do
+    case $type in
+    tmpfs | proc | devpts | mqueue) [[ $point != /usr* ]] ;;
+    devtmpfs) [[ $point = /dev/* || $options = ro,* ]] ;;
+    *) [[ $options = ro,* || $point = /dev/* ]] ;;
+    esac
+    [[ $options = *nosuid* ]]
+    [[ $options = *nodev* || $point = /dev/* ]]
+  done <mounts
+  grep -q '^/proc/sys ro,' mounts
+  # Every tmpfs has a size and a number of files.
+  ! awk '{ for (i = 7; $i != "-"; i++); if ($(i + 1) == "tmpfs") print $NF }' "/proc/$pid/mountinfo" | grep -v 'size=.*nr_inodes='
+}
+
+@test "mounts: of a rootfs, only the tree and ours" {
+  mkdir -p tree
+  cp "$load" tree/load
+  "$nsbox" run --timeout none --rootfs "$place/tree" -- /load stubborn </dev/null >started 2>&1 &
+  runner=$!
+  eventually inner_pid "/load stubborn"
+  pid=$(inner_pid "/load stubborn")
+  mounts_of >mounts
+  cat mounts
+  ! grep -v -E '^/((proc|dev)(/[^ ]+)?|tmp|workspace|etc/[^ ]+|) ' mounts
+  while read -r point options type root; do
+    [[ $type = overlay || $type = tmpfs || $type = proc || $type = devpts || $point = /dev/* || $options = ro,* ]]
+    [[ $options = *nosuid* ]]
+  done <mounts
+}
+
+@test "mounts: none is propagated from or to the host" {
+  start_inside
+  ! awk '{ for (i = 7; $i != "-"; i++) print $i }' "/proc/$pid/mountinfo" | grep -E 'shared|master'
+}
+
+@test "root and current folder are inside" {
+  start_inside
+  [ "$(stat -L -c %d:%i "/proc/$pid/root/")" != "$(stat -c %d:%i /)" ]
+  [ "$(readlink "/proc/$pid/cwd")" = /workspace ]
+  [ "$(stat -L -c %d "/proc/$pid/cwd")" = "$(stat -L -c %d "/proc/$pid/root/")" ]
+}
+
+@test "descriptors: three, as the host sees them" {
+  exec 8<"$BATS_TEST_FILENAME"
+  start_inside
+  exec 8<&-
+  [ "$(ls "/proc/$pid/fd" | xargs)" = "0 1 2" ]
+}
+
+@test "environment: only what was given, as the host sees it" {
+  export CALLERS=secret
+  start_inside -e GIVEN=1
+  [ "$(tr '\0' '\n' <"/proc/$pid/environ" | cut -d= -f1 | sort | xargs)" = "GIVEN HOME LANG PATH USER" ]
+}
+
+@test "the agent: pid 1, with nothing of the caller's in its command line and environment" {
+  export CALLERS=secret
+  start_inside -e GIVEN=secret
+  agent=$(status_of PPid)
+  [ "$(awk '/^NSpid:/ { print $NF }' "/proc/$agent/status")" = 1 ]
+  [ -z "$(tr -d '\0' <"/proc/$agent/cmdline")" ]
+  if am_root; then
+    [ -z "$(tr -d '\0' <"/proc/$agent/environ")" ]
+  else
+    ! cat "/proc/$agent/environ" 2>/dev/null
+  fi
+}
+
+@test "process group and session are the sandbox's own" {
+  start_inside
+  own=$(ps -o sid= -p "$pid" | xargs)
+  [ "$own" != "$(ps -o sid= -p $$ | xargs)" ]
+  [ "$(ps -o pgid= -p "$pid" | xargs)" != "$(ps -o pgid= -p "$runner" | xargs)" ]
+}
+
+@test "the out-of-memory killer of the host prefers the sandbox" {
+  start_inside
+  (($(cat "/proc/$pid/oom_score_adj") >= 500))
+}
+
+@test "the caller's keyring is not the command's" {
+  start_inside
+  command -v keyctl >/dev/null || skip "no keyctl"
+  box -- grep -c . /proc/keys
+  [ "$output" = 0 ]
+}
