@@ -56,6 +56,13 @@ tests_unit_test_watcher_LDADD = $(unit_ldadd) -lpthread
 tests_unit_test_cgroup_SOURCES = tests/unit/test_cgroup.c
 tests_unit_test_cgroup_LDADD = $(unit_ldadd)
 
+# Reads the manual page: make check has the source's folder in $srcdir.
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_config
+endif
+tests_unit_test_config_SOURCES = tests/unit/test_config.c
+tests_unit_test_config_LDADD = $(unit_ldadd)
+
 # For the suites of tests/run-suite: programs that go into a sandbox are static, so that they run in an empty
 # root, and have no sanitizers, which a static program cannot have.
 check_PROGRAMS += tests/escape/probe tests/cli/load tests/cli/pty

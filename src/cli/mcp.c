@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "config/config.h"
 #include "mcp/server.h"
 #include "sandbox/spec.h"
 #include "util/error.h"
@@ -24,6 +25,8 @@ static const char help[] =
 	"      --timeout TIME       wall time of a call that asks for none (30s)\n"
 	"      --max-timeout TIME   the most that a call may ask for (5m)\n"
 	"      --max-parallel N     calls that run at one time; more wait (twice the CPUs, at least 4)\n"
+	"      --config FILE        what no option says is as in this file, not as in nsbox.conf(5)\n"
+	"      --no-config          no file is read\n"
 	"  -h, --help               this text\n"
 	"\n"
 	"In a client's configuration: {\"mcpServers\": {\"nsbox\": {\"command\": \"nsbox\", \"args\": [\"mcp\"]}}}\n"
@@ -34,7 +37,9 @@ enum {
 	OPTION_MAX_MEMORY,
 	OPTION_TIMEOUT,
 	OPTION_MAX_TIMEOUT,
-	OPTION_MAX_PARALLEL
+	OPTION_MAX_PARALLEL,
+	OPTION_CONFIG,
+	OPTION_NO_CONFIG,
 };
 
 static const struct option long_options[] = {
@@ -43,51 +48,136 @@ static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPTION_TIMEOUT},
 	{"max-timeout", required_argument, NULL, OPTION_MAX_TIMEOUT},
 	{"max-parallel", required_argument, NULL, OPTION_MAX_PARALLEL},
+	{"config", required_argument, NULL, OPTION_CONFIG},
+	{"no-config", no_argument, NULL, OPTION_NO_CONFIG},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
 
-/* Whether the defaults were given; one that was not gives way to a lower ceiling. */
-struct given {
-	bool memory, timeout;
+/* Who has said what a value is. A later one goes over an earlier one. */
+enum origin { ORIGIN_NOBODY, ORIGIN_CONFIG, ORIGIN_OPTION };
+
+struct settings {
+	struct mcp_options options;
+	enum origin memory, max_memory, timeout, max_timeout, max_parallel;
+	const char *config_file;
+	bool no_config;
 };
 
-static int set_option(int option, const char *value, struct mcp_options *options,
-	struct given *given, struct error *err)
+static int set_option(int option, const char *value, struct settings *settings, struct error *err)
 {
+	struct mcp_options *options = &settings->options;
+
 	switch (option) {
 	case OPTION_MEMORY:
-		given->memory = true;
+		settings->memory = ORIGIN_OPTION;
 		return parse_size("--memory", value, &options->memory_default_bytes, err);
 	case OPTION_MAX_MEMORY:
+		settings->max_memory = ORIGIN_OPTION;
 		return parse_size("--max-memory", value, &options->memory_max_bytes, err);
 	case OPTION_TIMEOUT:
-		given->timeout = true;
+		settings->timeout = ORIGIN_OPTION;
 		return parse_duration_ms("--timeout", value, &options->timeout_default_ms, err);
 	case OPTION_MAX_TIMEOUT:
+		settings->max_timeout = ORIGIN_OPTION;
 		return parse_duration_ms("--max-timeout", value, &options->timeout_max_ms, err);
 	case OPTION_MAX_PARALLEL:
+		settings->max_parallel = ORIGIN_OPTION;
 		return parse_count("--max-parallel", value, 1, MCP_PARALLEL_LIMIT,
 			&options->parallel_max, err);
+	case OPTION_CONFIG:
+		settings->config_file = value;
+		return 0;
+	case OPTION_NO_CONFIG:
+		settings->no_config = true;
+		return 0;
 	}
 	return error_set(err, 0, "unknown option");
 }
 
-static int check(struct mcp_options *options, const struct given *given, struct error *err)
+_Static_assert((int)CONFIG_MCP_PARALLEL_LIMIT == (int)MCP_PARALLEL_LIMIT,
+	"mcp.max_parallel is --max-parallel");
+
+/* The configured value of `key` goes over one that nobody has given. */
+static void take(const struct config *config, enum config_key key, uint64_t value, uint64_t *ret,
+	enum origin *origin)
 {
-	if (!given->memory && options->memory_default_bytes > options->memory_max_bytes)
-		options->memory_default_bytes = options->memory_max_bytes;
-	if (!given->timeout && options->timeout_default_ms > options->timeout_max_ms)
-		options->timeout_default_ms = options->timeout_max_ms;
-	if (options->memory_default_bytes < 4 << 20)
-		return error_set(err, 0, "--memory, --max-memory: at least 4m is needed");
+	if (!config->given[key] || *origin != ORIGIN_NOBODY)
+		return;
+	*ret = value;
+	*origin = ORIGIN_CONFIG;
+}
+
+/*
+ * The values for runs of the command line (limits.memory, limits.timeout) hold for calls too where there are none
+ * for those; as nobody has chosen them for a server, they give way to its ceilings as the built-in ones do.
+ */
+static void use_config(const struct config *config, struct settings *settings)
+{
+	struct mcp_options *options = &settings->options;
+
+	if (settings->memory == ORIGIN_NOBODY && config->given[CONFIG_LIMITS_MEMORY])
+		options->memory_default_bytes = config->limits.memory_bytes;
+	if (settings->timeout == ORIGIN_NOBODY && config->given[CONFIG_LIMITS_TIMEOUT] &&
+		config->timeout_ms)
+		options->timeout_default_ms = config->timeout_ms;
+	take(config, CONFIG_MCP_MEMORY, config->mcp.memory_bytes, &options->memory_default_bytes,
+		&settings->memory);
+	take(config, CONFIG_MCP_MAX_MEMORY, config->mcp.memory_max_bytes,
+		&options->memory_max_bytes, &settings->max_memory);
+	take(config, CONFIG_MCP_TIMEOUT, config->mcp.timeout_ms, &options->timeout_default_ms,
+		&settings->timeout);
+	take(config, CONFIG_MCP_MAX_TIMEOUT, config->mcp.timeout_max_ms, &options->timeout_max_ms,
+		&settings->max_timeout);
+	if (config->given[CONFIG_MCP_MAX_PARALLEL] && settings->max_parallel == ORIGIN_NOBODY)
+		options->parallel_max = config->mcp.parallel_max;
+	options->config = config;
+}
+
+static int read_config(struct settings *settings, struct config *ret, struct error *err)
+{
+	config_init(ret);
+	if (settings->no_config)
+		return 0;
+	if (config_load(settings->config_file, ret, err) < 0)
+		return -1;
+	/* A network for what a person runs is not one for what a model runs. */
+	ret->given[CONFIG_NETWORK] = false;
+	use_config(ret, settings);
+	return 0;
+}
+
+/* A value above its ceiling: where less was said of it than of the ceiling it gives way, else it is a mistake. */
+static int settle(const char *name, uint64_t *value, enum origin origin, uint64_t max,
+	enum origin max_origin, struct error *err)
+{
+	bool key_of_max = max_origin == ORIGIN_CONFIG ||
+			  (max_origin == ORIGIN_NOBODY && origin == ORIGIN_CONFIG);
+
+	if (*value <= max)
+		return 0;
+	if (origin == ORIGIN_NOBODY || origin < max_origin) {
+		*value = max;
+		return 0;
+	}
+	return error_set(err, 0, "%s%s is above %s%s", origin == ORIGIN_CONFIG ? "mcp." : "--",
+		name, key_of_max ? "mcp.max_" : "--max-", name);
+}
+
+static int check(struct settings *settings, struct error *err)
+{
+	struct mcp_options *options = &settings->options;
+
 	if (options->timeout_default_ms == 0 || options->timeout_max_ms == 0)
 		return error_set(err, 0,
 			"--timeout, --max-timeout: a server's calls must end some time; give a time above 0");
-	if (options->memory_default_bytes > options->memory_max_bytes)
-		return error_set(err, 0, "--memory is above --max-memory");
-	if (options->timeout_default_ms > options->timeout_max_ms)
-		return error_set(err, 0, "--timeout is above --max-timeout");
+	if (settle("memory", &options->memory_default_bytes, settings->memory,
+		    options->memory_max_bytes, settings->max_memory, err) < 0 ||
+		settle("timeout", &options->timeout_default_ms, settings->timeout,
+			options->timeout_max_ms, settings->max_timeout, err) < 0)
+		return -1;
+	if (options->memory_default_bytes < SPEC_MEMORY_MIN)
+		return error_set(err, 0, "--memory, --max-memory: at least 4m is needed");
 	return 0;
 }
 
@@ -112,37 +202,63 @@ static int fail(const struct error *err)
 	return EXIT_NSBOX_FAILED;
 }
 
-int cmd_mcp(int argc, char **argv)
+/* Returns 1 for --help. */
+static int parse_options(int argc, char **argv, struct settings *settings, struct error *err)
 {
-	struct mcp_options options;
-	struct given given = {false, false};
-	struct error err = {0};
 	int option;
 
-	mcp_options_init(&options);
 	opterr = 0;
 	optind = 0;
 	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(help, stdout);
-			return 0;
-		}
-		if (option == '?' || option == ':') {
-			error_set(&err, 0, "mcp: %s: %s", argv[optind - 1],
+		if (option == 'h')
+			return 1;
+		if (option == '?' || option == ':')
+			return error_set(err, 0, "mcp: %s: %s", argv[optind - 1],
 				option == '?' ? "unknown option" : "an argument is missing");
-			return fail(&err);
-		}
-		if (set_option(option, optarg, &options, &given, &err) < 0)
-			return fail(&err);
+		if (set_option(option, optarg, settings, err) < 0)
+			return -1;
 	}
-	if (optind < argc) {
-		error_set(&err, 0, "mcp: unexpected argument \"%s\"", argv[optind]);
-		return fail(&err);
+	if (optind < argc)
+		return error_set(err, 0, "mcp: unexpected argument \"%s\"", argv[optind]);
+	if (settings->no_config && settings->config_file)
+		return error_set(err, 0, "--config and --no-config contradict each other");
+	return 0;
+}
+
+static int serve(struct settings *settings)
+{
+	struct error err = {0};
+	struct config config;
+	int status;
+
+	if (read_config(settings, &config, &err) < 0) {
+		error_print(&err);
+		status = EXIT_NSBOX_FAILED;
+	} else if (check(settings, &err) < 0 || open_standard_descriptors(&err) < 0) {
+		status = fail(&err);
+	} else {
+		if (isatty(STDIN_FILENO))
+			fputs("nsbox mcp: waiting for an MCP client on standard input; Ctrl-D ends it\n",
+				stderr);
+		status = mcp_serve(&settings->options);
 	}
-	if (check(&options, &given, &err) < 0 || open_standard_descriptors(&err) < 0)
+	config_free(&config);
+	return status;
+}
+
+int cmd_mcp(int argc, char **argv)
+{
+	struct settings settings = {.no_config = false};
+	struct error err = {0};
+	int parsed;
+
+	mcp_options_init(&settings.options);
+	parsed = parse_options(argc, argv, &settings, &err);
+	if (parsed < 0)
 		return fail(&err);
-	if (isatty(STDIN_FILENO))
-		fputs("nsbox mcp: waiting for an MCP client on standard input; Ctrl-D ends it\n",
-			stderr);
-	return mcp_serve(&options);
+	if (parsed > 0) {
+		fputs(help, stdout);
+		return 0;
+	}
+	return serve(&settings);
 }

@@ -22,6 +22,7 @@
 
 #include "cli/cli.h"
 #include "cli/run_options.h"
+#include "config/config.h"
 #include "language/language.h"
 #include "report/report.h"
 #include "sandbox/sandbox.h"
@@ -36,43 +37,19 @@ enum { CODE_MAX = 16 << 20, SENTENCE_MAX = 2048 };
 
 static const char DEFAULT_PATH[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/* The built-in filter needs no compiling. */
-static int use_builtin_filter(struct spec *spec, struct error *err)
+static int set_filter(struct spec *spec, struct error *err)
 {
-	const struct builtin_filter *filter = builtin_filter_find("default", false);
-	const struct builtin_filter *tier2 = builtin_filter_find("default", true);
+	struct bpf_program plain, tier2;
 
-	if (!filter || !tier2)
-		return error_set(err, 0, "--seccomp: there is no built-in filter \"default\"");
-	spec->filter = xmemdup(filter->instructions, filter->length * sizeof *spec->filter);
-	spec->filter_length = filter->length;
-	spec->filter_tier2 = xmemdup(tier2->instructions, tier2->length * sizeof *spec->filter);
-	spec->filter_tier2_length = tier2->length;
-	return 0;
-}
-
-static int compile_filter(struct spec *spec, struct error *err)
-{
-	struct bpf_program program, tier2;
-
-	if (profile_compile_file(spec->seccomp_name, false, &program, err) < 0)
-		return error_context(err, "--seccomp");
-	spec->filter = program.instructions;
-	spec->filter_length = program.length;
-	if (profile_compile_file(spec->seccomp_name, true, &tier2, err) < 0)
-		return error_context(err, "--seccomp");
+	if (filter_load(spec->seccomp_name, false, &plain, err) < 0)
+		return error_context(err, "seccomp");
+	spec->filter = plain.instructions;
+	spec->filter_length = plain.length;
+	if (filter_load(spec->seccomp_name, true, &tier2, err) < 0)
+		return error_context(err, "seccomp");
 	spec->filter_tier2 = tier2.instructions;
 	spec->filter_tier2_length = tier2.length;
 	return 0;
-}
-
-static int set_filter(struct spec *spec, struct error *err)
-{
-	if (strcmp(spec->seccomp_name, "unconfined") == 0)
-		return 0;
-	if (strcmp(spec->seccomp_name, "default") == 0)
-		return use_builtin_filter(spec, err);
-	return compile_filter(spec, err);
 }
 
 static bool has_env(const struct exec_spec *exec, const char *name)
@@ -102,7 +79,10 @@ static void merge_env(struct exec_spec *exec, const struct exec_spec *from)
 	}
 }
 
-/* The defaults are under what the language has set, and the caller's variables on top. */
+/*
+ * The defaults are under what the language has set, then come the configuration's variables, and the caller's on
+ * top.
+ */
 static void set_env(struct exec_spec *exec, const struct run_options *options)
 {
 	bool root = options->spec.uid == 0;
@@ -113,6 +93,7 @@ static void set_env(struct exec_spec *exec, const struct run_options *options)
 	set_env_default(exec, "LANG", "C.UTF-8");
 	if (options->spec.tty)
 		set_env_default(exec, "TERM", getenv("TERM"));
+	config_apply_to_exec(&options->config, exec);
 	merge_env(exec, &options->file_env);
 	merge_env(exec, &options->env);
 }

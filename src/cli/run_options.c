@@ -3,6 +3,9 @@
  * The options of `nsbox run`: see run_options.h. Each option has a line in the table and a function
  * that takes its argument. An option that is given twice has its last value, but for those that add
  * something (--env, --bind …).
+ *
+ * The configuration goes under the options, but an option says where it is read from: so argv is gone
+ * through twice.
  */
 #define _GNU_SOURCE
 #include "cli/run_options.h"
@@ -22,14 +25,7 @@
 #include "util/file.h"
 #include "util/parse.h"
 
-enum {
-	PIDS_MAX = 4194304, /* the kernel's own limit of process ids */
-	OPEN_FILES_MIN = 8,
-	OPEN_FILES_MAX = 1048576,
-	OUTPUT_MIN = 1 << 10,	/* bytes */
-	OUTPUT_MAX = 256 << 20, /* bytes: it is kept in memory */
-	ENV_FILE_MAX = 1 << 20, /* bytes */
-};
+enum { ENV_FILE_MAX = 1 << 20 /* bytes */ };
 
 typedef int apply_function(
 	struct run_options *options, const char *what, const char *argument, struct error *err);
@@ -60,15 +56,6 @@ static void replace(char **text, char *with)
 {
 	free(*text);
 	*text = with;
-}
-
-/* «none» or a size. */
-static int parse_size_or_none(const char *what, const char *text, uint64_t *ret, struct error *err)
-{
-	if (strcmp(text, "none") != 0)
-		return parse_size(what, text, ret, err);
-	*ret = 0;
-	return 0;
 }
 
 static int apply_lang(
@@ -184,7 +171,7 @@ static int apply_cpus(
 static int apply_pids_limit(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
-	return parse_count(what, argument, 1, PIDS_MAX, &options->spec.limits.pids, err);
+	return parse_count(what, argument, 1, SPEC_PIDS_MAX, &options->spec.limits.pids, err);
 }
 
 static int apply_timeout(
@@ -209,24 +196,16 @@ static int apply_file_size(
 static int apply_open_files(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
-	return parse_count(what, argument, OPEN_FILES_MIN, OPEN_FILES_MAX,
+	return parse_count(what, argument, SPEC_OPEN_FILES_MIN, SPEC_OPEN_FILES_MAX,
 		&options->spec.limits.open_files, err);
 }
 
 static int apply_output_limit(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
-	char buffer[QUOTED_MAX];
-	uint64_t bytes;
-
-	if (parse_size(what, argument, &bytes, err) < 0)
-		return -1;
-	if (bytes < OUTPUT_MIN || bytes > OUTPUT_MAX)
-		return error_set(err, 0, "%s: %s is out of range; it goes from 1k to 256m", what,
-			quoted(argument, buffer));
-	options->spec.limits.output_bytes = bytes;
 	options->output_limit_given = true;
-	return 0;
+	return parse_size_between(what, argument, SPEC_OUTPUT_MIN, SPEC_OUTPUT_MAX,
+		&options->spec.limits.output_bytes, err);
 }
 
 static int apply_rootfs(
@@ -324,6 +303,13 @@ static int apply_cgroup(
 	return 0;
 }
 
+static int apply_config(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	options->config_file = argument;
+	return 0;
+}
+
 static int apply_json(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
@@ -388,6 +374,11 @@ static const struct run_option table[] = {
 		"make the sandbox's cgroup below this cgroup v2 directory", true, 0},
 	{NULL, 0, "require-cgroup", NULL, NULL,
 		"refuse to run where the limits cannot be a cgroup's", false, FLAG(spec.require_cgroup)},
+
+	{"Configuration", 0, "config", "FILE", apply_config,
+		"what no option says is as in this file, not as in nsbox.conf(5)", false, 0},
+	{NULL, 0, "no-config", NULL, NULL,
+		"no file is read", false, FLAG(no_config)},
 
 	{"Terminal and output", 't', "tty", NULL, NULL,
 		"give the command a terminal (when it is started from one)", false, FLAG(tty)},
@@ -537,7 +528,14 @@ static int refuse_option(int value, char **argv, struct error *err)
 	return unknown_long_option(argv[optind - 1], err);
 }
 
-static int apply_options(int argc, char **argv, struct run_options *options, struct error *err)
+static bool is_early(const struct run_option *option)
+{
+	return !option->apply || option->apply == apply_config || option->apply == apply_json;
+}
+
+/* `early`: only flags, --config and --json, which a second time may follow. Stops at --help. */
+static int apply_options(
+	int argc, char **argv, bool early, struct run_options *options, struct error *err)
 {
 	struct getopt_input input;
 
@@ -554,6 +552,8 @@ static int apply_options(int argc, char **argv, struct run_options *options, str
 		if (value == '?' || value == ':')
 			return refuse_option(value, argv, err);
 		option = find_option(value);
+		if (early && !is_early(option))
+			continue;
 		options->limits_given |= option->is_limit;
 		snprintf(what, sizeof what, "--%s", option->name);
 		if (!option->apply)
@@ -585,6 +585,24 @@ static int check_code(const struct run_options *options, struct error *err)
 	return error_set(err, 0, "no command given; see nsbox run --help");
 }
 
+/* A time limit of the configuration is one that was given; the command's environment is set later. */
+static int apply_configuration(struct run_options *options, struct error *err)
+{
+	const struct config *config = &options->config;
+
+	if (options->no_config && options->config_file)
+		return error_set(err, 0, "--config and --no-config contradict each other");
+	if (options->no_config)
+		return 0;
+	if (config_load(options->config_file, &options->config, err) < 0)
+		return -1;
+	config_apply_to_spec(config, &options->spec);
+	options->timeout_given = config->given[CONFIG_LIMITS_TIMEOUT];
+	options->timeout_ms = config->timeout_ms;
+	options->limits_given |= config->given[CONFIG_CGROUP];
+	return 0;
+}
+
 static int check_output(const struct run_options *options, struct error *err)
 {
 	if (options->tty && options->no_tty)
@@ -605,15 +623,18 @@ static void options_init(struct run_options *options)
 {
 	memset(options, 0, sizeof *options);
 	spec_init(&options->spec);
+	config_init(&options->config);
 }
 
 int run_options_parse(int argc, char **argv, struct run_options *ret, struct error *err)
 {
 	options_init(ret);
-	if (apply_options(argc, argv, ret, err) < 0)
+	if (apply_options(argc, argv, true, ret, err) < 0)
 		return -1;
 	if (ret->help)
 		return 0;
+	if (apply_configuration(ret, err) < 0 || apply_options(argc, argv, false, ret, err) < 0)
+		return -1;
 	return check_code(ret, err) < 0 || check_output(ret, err) < 0 ? -1 : 0;
 }
 
@@ -637,6 +658,7 @@ static void free_env(struct exec_spec *exec)
 void run_options_free(struct run_options *options)
 {
 	spec_free(&options->spec);
+	config_free(&options->config);
 	free(options->workdir);
 	free_env(&options->file_env);
 	free_env(&options->env);

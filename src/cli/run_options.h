@@ -11,12 +11,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "config/config.h"
 #include "sandbox/spec.h"
 
 struct error;
 
 struct run_options {
-	struct spec spec; /* what the options decide; its execs are not made yet */
+	struct spec spec; /* what options and configuration decide; its execs are not made yet */
+	struct config config;	 /* for the environment of the execs */
+	const char *config_file; /* of argv */
+	bool no_config;
 	bool help;
 	bool json;
 	bool print_spec;
@@ -36,8 +40,8 @@ struct run_options {
 /*
  * Parses argv (argv[0] is «run»). *ret is always initialized, also on failure, and is freed with
  * run_options_free; on failure ret->json says whether --json had been seen. Options that contradict
- * each other are refused. Reads the file of --env-file, looks up the caller's variables for --env NAME,
- * and makes paths of the host absolute; nothing else is read.
+ * each other are refused. Reads the configuration, which the options go over, and the file of --env-file,
+ * looks up the caller's variables for --env NAME, and makes paths of the host absolute; nothing else is read.
  */
 int run_options_parse(int argc, char **argv, struct run_options *ret, struct error *err);
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "language/language.h"
 #include "mcp/arguments.h"
 #include "mcp/execute_code.h"
@@ -120,13 +121,28 @@ static json_t *output_schema(void)
 		"warnings", "properties", object);
 }
 
+/* What a call cannot choose. */
+static struct limits fixed_limits(const struct mcp_options *options)
+{
+	struct limits limits;
+	struct spec spec;
+
+	spec_init(&spec);
+	if (options->config)
+		config_apply_to_spec(options->config, &spec);
+	limits = spec.limits;
+	spec_free(&spec);
+	return limits;
+}
+
 static json_t *describe(const struct mcp_options *options)
 {
+	const struct limits limits = fixed_limits(options);
 	char memory[64], disk[64];
 	cleanup_free char *text = NULL;
 
 	format_bytes(options->memory_default_bytes, memory, sizeof memory);
-	format_bytes(SPEC_DISK_DEFAULT, disk, sizeof disk);
+	format_bytes(limits.disk_bytes, disk, sizeof disk);
 	text = xasprintf(
 		"Runs a program in a fresh sandbox on this host and returns its output, its exit code and the limits "
 		"that it met. No network, none of the host's files, nothing kept from one call to the next; the "
@@ -134,7 +150,7 @@ static json_t *describe(const struct mcp_options *options)
 		"files, %d processes; of each output stream the first and last %d bytes are returned. A program "
 		"that exits with a code other than 0, does not compile or meets a limit is a normal result; isError "
 		"means that it could not be run.",
-		memory, (double)options->timeout_default_ms / 1000, disk, SPEC_PIDS_DEFAULT,
+		memory, (double)options->timeout_default_ms / 1000, disk, (int)limits.pids,
 		EXECUTE_CODE_KEPT_BYTES / 2);
 	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
 		"execute_code", "title", "Run code in a sandbox", "description", text,
@@ -338,6 +354,8 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	language_free(language);
 	if (result < 0)
 		return -1;
+	for (size_t i = 0; options->config && i < spec->execs_count; i++)
+		config_apply_to_exec(options->config, &spec->execs[i]);
 	exec = &spec->execs[spec->execs_count - 1];
 	if (set_stdin(arguments, exec, err) < 0 || set_env(arguments, exec, err) < 0)
 		return -1;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "mcp/jsonrpc.h"
 #include "mcp/serve.h"
 #include "mcp/server.h"
@@ -234,6 +235,8 @@ static void queue_call(struct server *server, const struct request *request, con
 	struct spec spec;
 
 	spec_init(&spec);
+	if (server->options->config)
+		config_apply_to_spec(server->options->config, &spec);
 	if (tool->prepare(server->options, arguments, &spec, &err) < 0 ||
 		spec_validate(&spec, &err) < 0) {
 		answer_tool(server, request, tool_failure(&err));

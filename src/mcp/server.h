@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+struct config;
 struct error;
 
 /* What whoever starts the server allows. A model chooses the arguments of its calls, within this. */
@@ -13,6 +14,7 @@ struct mcp_options {
 	uint64_t memory_default_bytes, memory_max_bytes;
 	uint64_t timeout_default_ms, timeout_max_ms;
 	unsigned parallel_max; /* runs at one time; further calls wait */
+	const struct config *config; /* what else their sandboxes have; borrowed; NULL: the defaults */
 };
 
 enum { MCP_PARALLEL_LIMIT = 256 };

@@ -189,15 +189,15 @@ static int validate_mounts(const struct spec *spec, struct error *err)
 
 static int validate_limits(const struct limits *limits, struct error *err)
 {
-	if (limits->memory_bytes < 4 << 20)
+	if (limits->memory_bytes < SPEC_MEMORY_MIN)
 		return error_set(err, 0, "memory limit: %llu bytes is too little; the least is 4m",
 			(unsigned long long)limits->memory_bytes);
-	if (limits->disk_bytes < 64 << 10)
+	if (limits->disk_bytes < SPEC_DISK_MIN)
 		return error_set(err, 0, "disk limit: %llu bytes is too little; the least is 64k",
 			(unsigned long long)limits->disk_bytes);
 	if (limits->pids < 1)
 		return error_set(err, 0, "pids limit: at least 1 process is needed");
-	if (limits->open_files && limits->open_files < 8)
+	if (limits->open_files && limits->open_files < SPEC_OPEN_FILES_MIN)
 		return error_set(err, 0, "open files limit: %u is too little; the least is 8",
 			limits->open_files);
 	return 0;

@@ -24,6 +24,13 @@ enum {
 	SPEC_TIMEOUT_DEFAULT_MS = 30 * 1000,
 	SPEC_OUTPUT_DEFAULT = 1 << 20, /* bytes kept of each stream */
 	SPEC_OPEN_FILES_DEFAULT = 1024,
+	SPEC_MEMORY_MIN = 4 << 20,   /* bytes */
+	SPEC_DISK_MIN = 64 << 10,    /* bytes */
+	SPEC_PIDS_MAX = 4194304,     /* the kernel's own limit of process ids */
+	SPEC_OPEN_FILES_MIN = 8,
+	SPEC_OPEN_FILES_MAX = 1048576,
+	SPEC_OUTPUT_MIN = 1 << 10,   /* bytes */
+	SPEC_OUTPUT_MAX = 256 << 20, /* bytes: it is kept in memory */
 	SPEC_ID_MAX = 65535, /* the greatest uid or gid inside */
 };
 

@@ -30,6 +30,12 @@ struct builtin_filter {
 const struct builtin_filter *builtin_filter_find(const char *name, bool tier2);
 
 /*
+ * The filter that a sandbox is given by name: «default», which is built in, «unconfined», which is no
+ * instruction at all, or else the file of a profile, which is compiled. *ret is the caller's.
+ */
+int filter_load(const char *name, bool tier2, struct bpf_program *ret, struct error *err);
+
+/*
  * Compiles the profile in `json` (`length` bytes; `origin` names it in errors: «FILE:LINE: …»).
  * `tier2` adds ENOSYS for memfd_create, memfd_secret and shmget. Capabilities that `includes` and
  * `excludes` speak of count as absent.

@@ -182,27 +182,22 @@ static json_t *read_spec(int fd)
 	return object;
 }
 
-static int find_filter(const char *name, bool tier2, struct sock_filter **ret, size_t *ret_length,
-	struct error *err)
-{
-	const struct builtin_filter *filter = builtin_filter_find(name, tier2);
-
-	if (!filter)
-		return error_set(err, 0, "there is no built-in seccomp profile \"%s\"", name);
-	*ret = xmemdup(filter->instructions, filter->length * sizeof *filter->instructions);
-	*ret_length = filter->length;
-	return 0;
-}
-
 static int prepare_spec(const json_t *object, struct spec *spec, struct error *err)
 {
+	struct bpf_program plain, tier2;
+
 	if (spec_from_json(object, spec, err) < 0)
 		return -1;
 	spec->capture = true;
-	if (find_filter(spec->seccomp_name, false, &spec->filter, &spec->filter_length, err) < 0)
-		return -1;
-	return find_filter(
-		spec->seccomp_name, true, &spec->filter_tier2, &spec->filter_tier2_length, err);
+	if (filter_load(spec->seccomp_name, false, &plain, err) < 0)
+		return error_context(err, "seccomp");
+	spec->filter = plain.instructions;
+	spec->filter_length = plain.length;
+	if (filter_load(spec->seccomp_name, true, &tier2, err) < 0)
+		return error_context(err, "seccomp");
+	spec->filter_tier2 = tier2.instructions;
+	spec->filter_tier2_length = tier2.length;
+	return 0;
 }
 
 _Noreturn static void supervisor_main(int fd)

@@ -140,6 +140,45 @@ int parse_size(const char *what, const char *text, uint64_t *ret_bytes, struct e
 	return 0;
 }
 
+int parse_size_or_none(const char *what, const char *text, uint64_t *ret_bytes, struct error *err)
+{
+	if (strcmp(text, "none") != 0)
+		return parse_size(what, text, ret_bytes, err);
+	*ret_bytes = 0;
+	return 0;
+}
+
+/* A size as a person would write it: in the greatest unit that it is a whole number of. */
+static const char *write_size(uint64_t bytes, char *buffer, size_t size)
+{
+	static const char *const units[] = {"", "k", "m", "g", "t"};
+	size_t unit = 0;
+
+	for (; bytes && bytes % 1024 == 0 && unit + 1 < sizeof units / sizeof *units; unit++)
+		bytes /= 1024;
+	snprintf(buffer, size, "%llu%s", (unsigned long long)bytes, units[unit]);
+	return buffer;
+}
+
+int parse_size_between(const char *what, const char *text, uint64_t min, uint64_t max,
+	uint64_t *ret_bytes, struct error *err)
+{
+	char buffer[QUOTED_MAX], least[32], most[32];
+	uint64_t bytes;
+
+	if (parse_size(what, text, &bytes, err) < 0)
+		return -1;
+	if (max == INT64_MAX && bytes < min)
+		return error_set(err, 0, "%s: %s is too little; the least is %s", what,
+			quoted(text, buffer), write_size(min, least, sizeof least));
+	if (bytes < min || bytes > max)
+		return error_set(err, 0, "%s: %s is out of range; it goes from %s to %s", what,
+			quoted(text, buffer), write_size(min, least, sizeof least),
+			write_size(max, most, sizeof most));
+	*ret_bytes = bytes;
+	return 0;
+}
+
 /* The milliseconds that a unit stands for; 0: there is no such unit. */
 static uint64_t duration_unit(const char *text)
 {

@@ -21,6 +21,13 @@ struct error;
  */
 int parse_size(const char *what, const char *text, uint64_t *ret_bytes, struct error *err);
 
+/* The same, or «none» for 0. */
+int parse_size_or_none(const char *what, const char *text, uint64_t *ret_bytes, struct error *err);
+
+/* A size from `min` to `max`. */
+int parse_size_between(const char *what, const char *text, uint64_t min, uint64_t max,
+	uint64_t *ret_bytes, struct error *err);
+
 /*
  * «30», «30s», «1.5s», «500ms», «2m», «1h»: milliseconds; «0» and «none» give 0. What is less than a
  * millisecond is rounded up to one, so that it never means «none». At most a year.
