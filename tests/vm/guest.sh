@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# What tests/vm/run runs, as root of the guest. $1 is the folder of the build; the parts may follow:
+#
+#   unit     the unit tests of the cgroup and of the watcher
+#   cgroup   tests/vm/*.bats: what only a cgroup v2 host can show
+#   cli      tests/cli
+#   escape   tests/escape
+#
+# Each is run as root, in the cgroup /init, where nobody manages the hierarchy; and as an ordinary user
+# who has a cgroup of their own: /user/UID, delegated, with the shell in …/shell and an empty …/sandboxes
+# that is named to nsbox.
+set -uo pipefail
+tests=$(cd "$(dirname "$0")/.." && pwd)
+build=$1
+shift
+parts=("${@:-all}")
+user=tester uid=23456 top=/sys/fs/cgroup
+
+wanted() {
+	[[ " ${parts[*]} " == *" $1 "* || " ${parts[*]} " == *" all "* ]]
+}
+
+# A copy of everything that an ordinary user can read. (The tree may be in root's home.)
+place=/srv/nsbox
+mkdir -p "$place/build/tests"
+cp -r "$tests" "$tests/../languages" "$place/"
+cp "$build/nsbox" "$place/build/"
+cp -r "$build/tests/." "$place/build/tests/"
+chmod -R go=u,go-w "$place"
+
+useradd --uid $uid --create-home $user
+delegated=$top/user/$uid
+mkdir -p "$delegated"
+echo "+cpu +memory +pids" >$top/user/cgroup.subtree_control
+chown $uid:$uid "$delegated" "$delegated"/cgroup.{procs,threads,subtree_control}
+mkdir "$delegated/shell" "$delegated/sandboxes"
+chown -R $uid:$uid "$delegated/shell" "$delegated/sandboxes"
+echo "+cpu +memory +pids" >"$delegated/cgroup.subtree_control"
+
+export NSBOX=$place/build/nsbox NSBOX_TEST_TOOLS=$place/build/tests/cli NSBOX_LANGUAGES_DIR=$place/languages
+export BATS_TEST_TIMEOUT=120 # seconds
+export PROBE=$place/build/tests/escape/probe PTY=$place/build/tests/cli/pty CMOCKA_MESSAGE_OUTPUT=TAP
+
+failed=0
+as_root() {
+	echo "# as root: $*"
+	(cd /scratch && TMPDIR=/scratch "$@") || failed=1
+}
+as_user() {
+	echo "# as an ordinary user: $*"
+	(
+		echo $BASHPID >"$delegated/shell/cgroup.procs"
+		cd /home/$user
+		exec setpriv --reuid $uid --regid $uid --clear-groups env HOME=/home/$user USER=$user \
+			NSBOX_CGROUP="$delegated/sandboxes" NSBOX_TEST_OPTIONS="--cgroup $delegated/sandboxes" "$@"
+	) || failed=1
+}
+as_both() {
+	as_root "$@"
+	as_user "$@"
+}
+
+if wanted unit; then
+	as_both "$place/build/tests/unit/test_cgroup"
+	as_both "$place/build/tests/unit/test_watcher"
+fi
+if wanted cgroup; then
+	as_both bats --tap "$place/tests/vm"
+fi
+if wanted cli; then
+	as_both bats --tap "$place/tests/cli"
+fi
+if wanted escape; then
+	as_both "$place/tests/escape/run"
+fi
+exit $failed
