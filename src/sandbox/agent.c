@@ -102,12 +102,17 @@ static void forget(uintptr_t frame)
 	drop_pages(page_up(frame) - DEAD_STACK, page_up(frame) - 3 * PAGE);
 }
 #else
-/* The sanitizers' allocator and shadow must stay: only the visible strings go. */
+/* The sanitizers' allocator and shadow must stay. */
 static void forget(uintptr_t frame)
+{
+}
+#endif
+
+/* /proc/1/cmdline is open to the command, so this goes before it is started. Nobody reads these any more. */
+static void wipe_arguments(void)
 {
 	memset(memory.arguments, 0, (size_t)(memory.arguments_end - memory.arguments));
 }
-#endif
 
 static void say(const struct agent_message *message)
 {
@@ -476,6 +481,8 @@ __attribute__((noinline)) void agent_main(int socket, const struct agent_limits 
 	agent.terminal = terminal;
 	close_stdio();
 	prepare_signals();
+	if (memory.arguments)
+		wipe_arguments();
 	if (first)
 		start_command(first);
 	forget((uintptr_t)__builtin_frame_address(0));
