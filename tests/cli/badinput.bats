@@ -49,11 +49,13 @@ refused() {
 
 @test "sizes" {
   for size in 0 -1 abc 12q "" 1.5.5 99999999999g 18446744073709551616 "1 m" 0x10 1k; do
-    refused --memory --memory="$size"
+    refused memory --memory="$size"
   done
   for size in 0 -1 abc "" 99999999999g; do
-    refused --disk --disk="$size"
-    refused --output-limit --json --output-limit="$size"
+    refused disk --disk="$size"
+    observe "$nsbox" run --json --output-limit="$size" -- sh -c 'echo RAN'
+    [ "$status" = 125 ]
+    [[ $(jq -r .error.text <<<"$output") = *output-limit* ]]
   done
   refused --file-size --file-size=abc
 }
@@ -68,7 +70,7 @@ refused() {
   for number in 0 -1 abc "" 99999999999 1.5; do
     refused --pids-limit --pids-limit="$number"
   done
-  for number in 0 -1 abc "" 1000000 0.0001; do
+  for number in -1 abc "" 1000000 0.0001; do
     refused --cpus --cpus="$number"
   done
   refused --open-files --open-files=abc

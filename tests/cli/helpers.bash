@@ -94,8 +94,12 @@ inner_pid() {
 }
 
 # No process of the program under test is left, the agents included, and none whose command line begins with $1.
+# (A zombie is: it waits for the host's init to take notice.)
 nothing_runs() {
-  ! pgrep -x "$(basename "$nsbox")" >/dev/null && { [ -z "${1:-}" ] || ! pgrep -f "^$1" >/dev/null; }
+  ps -eo stat=,comm=,args= | awk -v name="$(basename "$nsbox")" -v args="${1:-}" '
+    $1 !~ /^Z/ { rest = $0; sub(/^[^ ]+ +[^ ]+ +/, "", rest)
+      if ($2 == name || (args != "" && index(rest, args) == 1)) { print; found = 1 } }
+    END { exit found }'
 }
 
 # A number that no other process has in its command line: sleeping that long marks one.

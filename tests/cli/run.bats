@@ -512,7 +512,7 @@ print("served")'
 
 @test "terminal: job control works in an interactive shell" {
   command -v bash >/dev/null || skip "no bash"
-  run "$pty" "wait:# " "type:sleep 30\\r" pause:300 "type:\\x1a" wait:Stopped "type:jobs\\r" wait:Stopped "type:kill -9 %1\\r" pause:300 "type:wait\\r" pause:300 "type:exit 3\\r" \
+  run "$pty" "wait:# " "type:sleep 30\\r" pause:300 "type:\\x1a" wait:Stopped "type:jobs\\r" wait:Stopped "type:kill -9 %1\\r" pause:300 "type:exit 3\\r" pause:300 "type:exit 3\\r" \
     -- "$nsbox" run -e "PS1=# " -- bash --norc -i
   [ "$status" = 3 ]
   [[ $output != *"no job control"* ]]
