@@ -379,20 +379,33 @@ static void add_hit(struct exec_result *result, enum limit_kind limit, uint64_t 
 			.limit = limit, .value = value, .used = used, .known_from = known_from};
 }
 
+/*
+ * A run that is over its limit with file pages alone (a cache) is only slowed down, and nobody need know.
+ * One whose own pages of programs and files are dropped and read again and again is slowed down so much
+ * that it may meet its time limit in place of the OOM killer; then the reason is worth telling.
+ */
+static bool was_thrashing(int run_fd, uint64_t limit)
+{
+	uint64_t read_again = read_key(run_fd, "memory.stat", "workingset_refault_file");
+
+	return read_key(run_fd, "memory.events", "max") > 0 &&
+	       read_again * (uint64_t)sysconf(_SC_PAGESIZE) > limit / 2;
+}
+
 static void read_memory(const struct cgroup *cgroup, int run_fd, const struct spec *spec,
 	struct exec_result *result, bool *ret_oom)
 {
-	uint64_t limit = spec->limits.memory_bytes, used;
+	uint64_t limit = spec->limits.memory_bytes, peak = read_number(run_fd, "memory.peak");
 
-	result->usage.memory_peak_bytes = read_number(run_fd, "memory.peak");
+	result->usage.memory_peak_bytes = peak;
 	/* Where the agent was killed everything is over. */
 	*ret_oom = read_key(run_fd, "memory.events", "oom_kill") > 0 ||
 		   read_key(cgroup->agent_fd, "memory.events", "oom_kill") > 0;
 	/* The victim's cgroup counts every kill; «oom» is counted only where the limit was the cause, and above. */
-	if (!*ret_oom || read_key(cgroup->fd, "memory.events", "oom") == 0)
-		return;
-	used = read_number(cgroup->fd, "memory.peak");
-	add_hit(result, LIMIT_MEMORY, limit, used ? used : limit, "memory.events");
+	if (*ret_oom && read_key(cgroup->fd, "memory.events", "oom") > 0)
+		add_hit(result, LIMIT_MEMORY, limit, peak ? peak : limit, "memory.events");
+	else if (was_thrashing(run_fd, limit))
+		add_hit(result, LIMIT_MEMORY, limit, peak ? peak : limit, "memory.stat");
 }
 
 static void read_pids(const struct cgroup *cgroup, int run_fd, const struct spec *spec,
