@@ -5,7 +5,7 @@
 #
 #   unit     the unit tests of the cgroup and of the watcher
 #   cgroup   tests/vm/*.bats: what only a cgroup v2 host can show
-#   cli      tests/cli
+#   cli      of tests/cli what depends on the kernel and the cgroup
 #   escape   tests/escape
 #
 # Each is run as root, in the cgroup /init, where nobody manages the hierarchy; and as an ordinary user
@@ -25,7 +25,7 @@ wanted() {
 # A copy of everything that an ordinary user can read. (The tree may be in root's home.)
 place=/srv/nsbox
 mkdir -p "$place/build/tests"
-cp -r "$tests" "$tests/../languages" "$place/"
+cp -rL "$tests" "$tests"/../{languages,contrib,man} "$place/"
 cp "$build/nsbox" "$place/build/"
 cp -r "$build/tests/." "$place/build/tests/"
 chmod -R go=u,go-w "$place"
@@ -70,7 +70,7 @@ if wanted cgroup; then
 	as_both bats --tap "$place/tests/vm"
 fi
 if wanted cli; then
-	as_both bats --tap "$place/tests/cli"
+	as_both bats --tap "$place"/tests/cli/{limits,isolation,leftovers,run,check}.bats
 fi
 if wanted escape; then
 	as_both "$place/tests/escape/run"
