@@ -4,14 +4,15 @@
 
 /*
  * Languages: languages/NAME.json says what to write, what to compile and what to run. The user's
- * ~/.config/nsbox/languages/NAME.json goes before the installed one. The format is described in definition.h.
+ * ~/.config/nsbox/languages/NAME.json goes before the installed one. The format is nsbox-languages(5).
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct error;
+#include "util/error.h"
+
 struct spec;
 
 struct language; /* opaque */
@@ -24,7 +25,10 @@ int language_load(const char *name, struct language **ret, struct error *err);
 
 void language_free(struct language *language);
 
+/* Owned by the language. `aliases` is NULL-terminated and never NULL. */
 const char *language_name(const struct language *language);
+const char *language_title(const struct language *language);
+char *const *language_aliases(const struct language *language);
 
 /* Calls `each` for every language's name, in alphabetical order; a file that is broken is passed with its error. */
 void language_list(
@@ -39,5 +43,32 @@ void language_list(
  */
 int language_prepare(const struct language *language, const void *code, size_t length,
 	char *const *arguments, uint64_t timeout_ms, struct spec *spec, struct error *err);
+
+/* How a language stands in the root of a spec. */
+struct language_status {
+	bool ready;
+	char **programs; /* ready: where each program that is needed is, on the host; NULL-terminated */
+	char **binds;    /* ready: directories of the host, outside of /usr, that are bound for it; NULL-terminated */
+	struct error missing; /* not ready: what is missing, and as a hint how to get it */
+};
+
+/*
+ * Whether `language` can run in the root of `spec` (spec_init and, for --rootfs, root and root_path). Reads the
+ * file system and executes nothing. *ret is always filled, and freed with language_status_free.
+ */
+void language_status(const struct language *language, const struct spec *spec, struct language_status *ret);
+
+void language_status_free(struct language_status *status);
+
+/*
+ * Puts the command that prints the version of the toolchain into *spec as its one exec, with capture on, what it
+ * needs bound, and a time limit of its own. The caller runs it in a sandbox, as only there foreign programs are executed,
+ * and gives what the command wrote, standard output then standard error, to language_version_of. Fails as
+ * language_prepare does, and where the language's file does not say how to ask.
+ */
+int language_prepare_version(const struct language *language, struct spec *spec, struct error *err);
+
+/* The first word of `output` that looks like a version («3.11.7»), in `ret`; an empty string where there is none. */
+void language_version_of(const char *output, size_t length, char *ret, size_t size);
 
 #endif
