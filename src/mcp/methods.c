@@ -41,13 +41,14 @@ static const char instructions[] =
 	"into its working directory are returned. list_languages tells which languages are there, "
 	"test_sandbox what works.";
 
-static void reply(struct server *server, const struct request *request, enum result_kind kind,
-	json_t *result)
+static void reply(
+	struct server *server, const struct request *request, enum result_kind kind, json_t *result)
 {
 	send_result(server, request->message->id, request->revision, kind, result);
 }
 
-static void refuse(struct server *server, const struct request *request, int code, const char *reason)
+static void refuse(
+	struct server *server, const struct request *request, int code, const char *reason)
 {
 	send_error(server, request->message->id, code, reason, NULL);
 }
@@ -57,8 +58,8 @@ static json_t *capabilities(enum revision revision)
 	json_t *object = json_pack("{s:{}, s:{}, s:{}}", "tools", "resources", "prompts");
 
 	if (revision >= REVISION_2026_07_28)
-		json_object_set_new(object, "extensions",
-			json_pack("{s:{}}", "io.modelcontextprotocol/tasks"));
+		json_object_set_new(
+			object, "extensions", json_pack("{s:{}}", "io.modelcontextprotocol/tasks"));
 	return object;
 }
 
@@ -68,22 +69,25 @@ static void answer_initialize(struct server *server, const struct request *reque
 	enum revision revision;
 
 	if (!json_is_string(wanted)) {
-		refuse(server, request, JSONRPC_INVALID_PARAMS, "protocolVersion: expected a string");
+		refuse(server, request, JSONRPC_INVALID_PARAMS,
+			"protocolVersion: expected a string");
 		return;
 	}
 	revision = revision_find(json_string_value(wanted));
 	server->revision = revision <= REVISION_LEGACY_NEWEST ? revision : REVISION_LEGACY_NEWEST;
 	send_result(server, request->message->id, server->revision, RESULT_PLAIN,
-		json_pack("{s:s, s:o, s:o, s:s}", "protocolVersion", revision_name(server->revision),
-			"capabilities", capabilities(server->revision), "serverInfo",
+		json_pack("{s:s, s:o, s:o, s:s}", "protocolVersion",
+			revision_name(server->revision), "capabilities",
+			capabilities(server->revision), "serverInfo",
 			revision_server_info(server->revision), "instructions", instructions));
 }
 
 static void answer_discover(struct server *server, const struct request *request)
 {
 	reply(server, request, RESULT_CACHEABLE,
-		json_pack("{s:[s], s:o, s:s}", "supportedVersions", revision_name(REVISION_2026_07_28),
-			"capabilities", capabilities(request->revision), "instructions", instructions));
+		json_pack("{s:[s], s:o, s:s}", "supportedVersions",
+			revision_name(REVISION_2026_07_28), "capabilities",
+			capabilities(request->revision), "instructions", instructions));
 }
 
 static void answer_ping(struct server *server, const struct request *request)
@@ -110,7 +114,7 @@ static void answer_tools_list(struct server *server, const struct request *reque
 	if (!server->tools)
 		server->tools = tools_list(server->options);
 	result = json_deep_copy(server->tools);
-	json_array_foreach (json_object_get(result, "tools"), i, tool)
+	json_array_foreach(json_object_get(result, "tools"), i, tool)
 		revision_fit_tool(request->revision, tool);
 	reply(server, request, RESULT_CACHEABLE, result);
 }
@@ -227,8 +231,18 @@ static void answer_tool(struct server *server, const struct request *request, js
 	reply(server, request, RESULT_PLAIN, result);
 }
 
-static void queue_call(struct server *server, const struct request *request, const struct tool *tool,
-	const json_t *arguments)
+/* A tool that needs no run. */
+static void answer_at_once(struct server *server, const struct request *request,
+	const struct tool *tool, const json_t *arguments)
+{
+	struct error err = {0};
+	json_t *result = tool->answer(server->options, arguments, &err);
+
+	answer_tool(server, request, result ? result : tool_failure(&err));
+}
+
+static void queue_call(struct server *server, const struct request *request,
+	const struct tool *tool, const json_t *arguments)
 {
 	struct error err = {0};
 	struct call *call;
@@ -258,12 +272,15 @@ static void answer_tools_call(struct server *server, const struct request *reque
 	char reason[128];
 
 	if (!json_is_string(name)) {
-		refuse(server, request, JSONRPC_INVALID_PARAMS, "name: expected the name of a tool");
+		refuse(server, request, JSONRPC_INVALID_PARAMS,
+			"name: expected the name of a tool");
 	} else if (!tool) {
 		snprintf(reason, sizeof reason, "unknown tool: %.80s", json_string_value(name));
 		refuse(server, request, JSONRPC_INVALID_PARAMS, reason);
 	} else if (arguments && !json_is_object(arguments)) {
 		refuse(server, request, JSONRPC_INVALID_PARAMS, "arguments: expected an object");
+	} else if (tool->answer) {
+		answer_at_once(server, request, tool, arguments ? arguments : none);
 	} else {
 		queue_call(server, request, tool, arguments ? arguments : none);
 	}
@@ -301,11 +318,13 @@ static const struct method *find_method(const char *name)
 	return NULL;
 }
 
-static void refuse_version(struct server *server, const struct request *request, const char *requested)
+static void refuse_version(
+	struct server *server, const struct request *request, const char *requested)
 {
-	send_error(server, request->message->id, UNSUPPORTED_VERSION, "Unsupported protocol version",
-		json_pack("{s:[s], s:s}", "supported", revision_name(REVISION_2026_07_28), "requested",
-			requested));
+	send_error(server, request->message->id, UNSUPPORTED_VERSION,
+		"Unsupported protocol version",
+		json_pack("{s:[s], s:s}", "supported", revision_name(REVISION_2026_07_28),
+			"requested", requested));
 }
 
 static void dispatch(struct server *server, const struct request *request)
@@ -314,7 +333,8 @@ static void dispatch(struct server *server, const struct request *request)
 	const struct method *method = find_method(name);
 	char reason[128];
 
-	if (method && (method->era == ERA_BOTH || (method->era == ERA_STATELESS) == request->stateless)) {
+	if (method &&
+		(method->era == ERA_BOTH || (method->era == ERA_STATELESS) == request->stateless)) {
 		method->answer(server, request);
 	} else if (method && method->era == ERA_STATELESS && strcmp(name, "server/discover") == 0) {
 		refuse(server, request, JSONRPC_INVALID_PARAMS,

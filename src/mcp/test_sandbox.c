@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "language/language.h"
 #include "mcp/arguments.h"
+#include "mcp/list_languages.h"
 #include "mcp/server.h"
 #include "mcp/tools.h"
 #include "report/report.h"
@@ -98,35 +98,6 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 
 /* ---- The result ---- */
 
-static bool language_usable(const char *name, struct error *err)
-{
-	struct language *language;
-	struct spec spec;
-	int result;
-
-	if (language_load(name, &language, err) < 0)
-		return false;
-	spec_init(&spec);
-	result = language_prepare(language, "", 0, NULL, 0, &spec, err);
-	spec_free(&spec);
-	language_free(language);
-	return result == 0;
-}
-
-static void add_language(void *data, const char *name, const struct error *broken)
-{
-	json_t *list = data, *entry;
-	struct error err = {0};
-	bool usable = !broken && language_usable(name, &err);
-
-	entry = json_pack("{s:s, s:b}", "name", name, "usable", (int)usable);
-	if (!usable)
-		json_object_set_new(entry, "reason", json_string(broken ? broken->text : err.text));
-	if (!usable && !broken && err.hint[0])
-		json_object_set_new(entry, "remedy", json_string(err.hint));
-	json_array_append_new(list, entry);
-}
-
 static void set_host(json_t *object)
 {
 	struct utsname host;
@@ -169,7 +140,7 @@ static void set_outcome(json_t *object, const json_t *run)
 static json_t *structured(const struct mcp_options *options, const json_t *run)
 {
 	static const char *const copied[] = {"sandbox", "limits", "warnings"};
-	json_t *object = json_object(), *languages = json_array();
+	json_t *object = json_object();
 
 	set_outcome(object, run);
 	json_object_set_new(object, "version", json_string(PACKAGE_VERSION));
@@ -180,8 +151,7 @@ static json_t *structured(const struct mcp_options *options, const json_t *run)
 		json_pack("{s:I, s:I, s:i}", "memory_bytes", (json_int_t)options->memory_max_bytes,
 			"timeout_ms", (json_int_t)options->timeout_max_ms, "parallel",
 			(int)options->parallel_max));
-	language_list(add_language, languages);
-	json_object_set_new(object, "languages", languages);
+	json_object_set_new(object, "languages", languages_to_json());
 	return object;
 }
 
@@ -213,22 +183,6 @@ static void print_limits(FILE *out, const json_t *object)
 	}
 }
 
-static void print_languages(FILE *out, const json_t *object)
-{
-	json_t *language;
-	size_t i;
-
-	json_array_foreach(json_object_get(object, "languages"), i, language)
-	{
-		fprintf(out, "language %s: %s", string_of(language, "name"),
-			json_is_true(json_object_get(language, "usable"))
-				? "ok"
-				: string_of(language, "reason"));
-		fprintf(out, "%s%s\n", json_object_get(language, "remedy") ? " " : "",
-			string_of(language, "remedy"));
-	}
-}
-
 static void print_text(FILE *out, const struct mcp_options *options, const json_t *object)
 {
 	json_t *warning;
@@ -253,7 +207,7 @@ static void print_text(FILE *out, const struct mcp_options *options, const json_
 	{
 		fprintf(out, "warning: %s\n", json_string_value(warning));
 	}
-	print_languages(out, object);
+	languages_print(json_object_get(object, "languages"), out);
 }
 
 static json_t *finish(

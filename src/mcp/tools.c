@@ -10,7 +10,8 @@
 #include "util/error.h"
 #include "util/utf8.h"
 
-static const struct tool *const tools[] = {&tool_execute_code, &tool_test_sandbox};
+static const struct tool *const tools[] = {
+	&tool_execute_code, &tool_list_languages, &tool_test_sandbox};
 
 const struct tool *tool_find(const char *name)
 {

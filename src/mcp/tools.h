@@ -3,7 +3,7 @@
 #define NSBOX_MCP_TOOLS_H
 
 /*
- * The tools. Each call is one run: `prepare` makes a spec of the arguments, `finish` makes the tool's
+ * The tools. A call is one run, or is answered at once. For a run `prepare` makes a spec of the arguments, `finish` makes the tool's
  * result of the run's. Both are pure but for reading languages' files; the server does the rest.
  */
 
@@ -19,6 +19,12 @@ struct tool {
 	/* The tool as tools/list shows it (new reference), with the server's limits in its words. */
 	json_t *(*describe)(const struct mcp_options *options);
 	/*
+	 * For a tool that needs no run, in place of the two below. Returns a CallToolResult (new reference), or NULL
+	 * with *err, or without memory.
+	 */
+	json_t *(*answer)(
+		const struct mcp_options *options, const json_t *arguments, struct error *err);
+	/*
 	 * *spec is initialized, and freed by the caller. `arguments` is an object. -1: *err says which argument is wrong,
 	 * what was expected and what came, or why there can be no run.
 	 */
@@ -28,10 +34,11 @@ struct tool {
 	 * `run` is the object of run_result_to_json, `kept` what was kept of its output beyond that, or NULL. Returns a
 	 * CallToolResult (new reference), or NULL without memory.
 	 */
-	json_t *(*finish)(const struct mcp_options *options, const json_t *run, const struct output *kept);
+	json_t *(*finish)(
+		const struct mcp_options *options, const json_t *run, const struct output *kept);
 };
 
-extern const struct tool tool_execute_code, tool_test_sandbox;
+extern const struct tool tool_execute_code, tool_list_languages, tool_test_sandbox;
 
 /* The tool of that name, or NULL. */
 const struct tool *tool_find(const char *name);

@@ -37,8 +37,9 @@ const wrong = [
 	['an id that is an object', '{"jsonrpc":"2.0","id":{},"method":"ping"}\n', -32600],
 	['params that are an array', '{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}\n', -32602, 1],
 	['an unknown method', '{"jsonrpc":"2.0","id":1,"method":"nope"}\n', -32601, 1],
-	['server/discover', '{"jsonrpc":"2.0","id":"server-discover-probe-1","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}\n', -32601, 'server-discover-probe-1'],
-	['resources/list', '{"jsonrpc":"2.0","id":1,"method":"resources/list"}\n', -32601, 1],
+	['server/discover without a revision', '{"jsonrpc":"2.0","id":"d","method":"server/discover"}\n', -32602, 'd'],
+	['server/discover without capabilities', '{"jsonrpc":"2.0","id":"server-discover-probe-1","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}\n', -32602, 'server-discover-probe-1'],
+	['prompts/get', '{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"x"}}\n', -32601, 1],
 	['initialize without a version', '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\n', -32602, 1],
 	['a cursor', '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"x"}}\n', -32602, 1],
 	['a call without params', '{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n', -32602, 1],
@@ -75,12 +76,12 @@ test('messages in pieces, and several in one write', async () => {
 
 describe('initialize', () => {
 	for (const [wanted, answered] of [['2025-06-18', '2025-06-18'], ['2025-11-25', '2025-11-25'],
-		['2024-11-05', '2025-11-25'], ['2099-01-01', '2025-11-25'], ['', '2025-11-25']])
+		['2024-11-05', '2024-11-05'], ['2025-03-26', '2025-03-26'], ['2026-07-28', '2025-11-25'], ['2099-01-01', '2025-11-25'], ['', '2025-11-25']])
 		test(`${wanted || 'an empty version'} → ${answered}`, async () => {
 			const { result } = await server.ask('initialize',
 				{ protocolVersion: wanted, capabilities: {}, clientInfo: { name: 't', version: '1' } });
 			assert.equal(result.protocolVersion, answered);
-			assert.deepEqual(result.capabilities, { tools: {} });
+			assert.deepEqual(result.capabilities, { tools: {}, resources: {}, prompts: {} });
 			assert.equal(result.serverInfo.name, 'nsbox');
 			assert.ok(result.instructions.length > 50);
 		});

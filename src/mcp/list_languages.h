@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_MCP_LIST_LANGUAGES_H
+#define NSBOX_MCP_LIST_LANGUAGES_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+/*
+ * Every language as {name, usable} and, where it is not usable, {reason, remedy} (new
+ * reference). Reads files of languages and looks for programs; runs nothing.
+ */
+json_t *languages_to_json(void);
+
+/* A line for each of them. */
+void languages_print(const json_t *languages, FILE *out);
+
+#endif
