@@ -3,8 +3,9 @@
 #define NSBOX_MCP_TOOLS_H
 
 /*
- * The tools. A call is one run, or is answered at once. For a run `prepare` makes a spec of the arguments, `finish` makes the tool's
- * result of the run's. Both are pure but for reading languages' files; the server does the rest.
+ * The tools. A call is answered at once, or it is one run: `prepare` makes a spec of the arguments,
+ * `finish` makes the tool's result of the run's. All are pure but for reading languages' files; the
+ * server does the rest.
  */
 
 #include <jansson.h>

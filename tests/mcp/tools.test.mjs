@@ -11,7 +11,7 @@ after(() => server.close());
 
 test('the list of tools', async () => {
 	const { tools, nextCursor } = await server.client.listTools();
-	assert.deepEqual(tools.map(tool => tool.name), ['execute_code', 'test_sandbox']);
+	assert.deepEqual(tools.map(tool => tool.name), ['execute_code', 'list_languages', 'test_sandbox']);
 	assert.equal(nextCursor, undefined);
 	for (const tool of tools) {
 		assert.ok(tool.title && tool.description.length > 100);
