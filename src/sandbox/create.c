@@ -274,6 +274,7 @@ static int try_create(struct sandbox *sandbox, struct inside *inside, const stru
 		return error_set(err, errno, "making a socket for the sandbox");
 	sandbox->socket = sockets[0];
 	inside->socket = sockets[1];
+	inside->far_socket = sockets[0];
 	r = clone_child(sandbox, inside, err);
 	close(sockets[1]);
 	if (r == 0 && sandbox->idmap.by_parent)

@@ -780,6 +780,7 @@ void inside_main(const struct inside *inside)
 
 	if (!exec.env)
 		exec.env = no_env;
+	close(inside->far_socket);
 	if (set_up(inside, exec.fds, &err) < 0)
 		fail(inside->socket, &err);
 	agent_main(inside->socket, &inside->limits, inside->spec->tty, &exec);

@@ -31,8 +31,9 @@ struct spec;
 struct inside {
 	const struct spec *spec;
 	const struct idmap *idmap;
-	int socket;   /* the agent's end */
-	int stdio[3]; /* for the first command */
+	int socket;     /* the agent's end */
+	int far_socket; /* the supervisor's end: closed first, or its death would not be seen */
+	int stdio[3];   /* for the first command */
 	bool reopen
 		[3]; /* a regular file: to be opened anew through a read-only clone of its mount */
 	int root_tree;   /* root calls: the clone of spec->root_path; else -1 */
