@@ -28,6 +28,7 @@ struct command {
 static const struct command commands[] = {
 	{"run", cmd_run, "run a command, or code in a language, in a sandbox"},
 	{"check", cmd_check, "say what works on this host, what does not, and how to mend it"},
+	{"languages", cmd_languages, "list the languages of nsbox run --lang, and what they lack"},
 	{"mcp", cmd_mcp, "serve execute_code to an MCP client on standard input and output"},
 	{"help", cmd_help, "show this, or the help of a command"},
 };
@@ -65,7 +66,7 @@ static int print_usage(void)
 	       "Runs code that nobody has to trust, on any Linux host, without root or a daemon.\n\n"
 	       "Commands:\n");
 	for (int i = 0; i < COMMANDS_COUNT; i++)
-		printf("  %-7s %s\n", commands[i].name, commands[i].description);
+		printf("  %-9s %s\n", commands[i].name, commands[i].description);
 	printf("\nOptions:\n"
 	       "  --help     show this\n"
 	       "  --version  show the version\n\n"

@@ -12,9 +12,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "language/language.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -24,6 +24,7 @@ enum {
 	FILE_MAX = 64 << 10, /* bytes */
 	NAME_MAX_LENGTH = 32,
 	COMPILE_TIMEOUT_DEFAULT_MS = 30 * 1000,
+	CACHE_TIMEOUT_DEFAULT_MS = 600 * 1000,
 	COMPILE_TIMEOUT_MAX_MS = 3600 * 1000,
 };
 
@@ -112,25 +113,31 @@ static int read_strings(const json_t *array, const char *key, char ***ret, struc
 	return 0;
 }
 
+static int read_argv(const json_t *array, const char *key, char ***ret, struct error *err)
+{
+	if (!array)
+		return error_set(err, 0, "%s: missing", key);
+	if (read_strings(array, key, ret, err) < 0)
+		return -1;
+	if (!(*ret)[0] || !(*ret)[0][0])
+		return error_set(err, 0, "%s: no program in it", key);
+	return 0;
+}
+
 /* Takes {argv, timeout_ms} out of `object`; timeout_ms only where ret_timeout_ms is given. */
 static int take_phase(json_t *object, const char *key, char ***ret_argv, uint64_t *ret_timeout_ms,
 	struct error *err)
 {
 	char name[32], prefix[32];
 	json_t *phase = json_object_get(object, key);
-	const json_t *argv, *timeout;
+	const json_t *timeout;
 
 	snprintf(name, sizeof name, "%s.argv", key);
 	snprintf(prefix, sizeof prefix, "%s.", key);
 	if (!json_is_object(phase))
 		return wrong_type(key, "an object", phase, err);
-	argv = json_object_get(phase, "argv");
-	if (!argv)
-		return error_set(err, 0, "%s: missing", name);
-	if (read_strings(argv, name, ret_argv, err) < 0)
+	if (read_argv(json_object_get(phase, "argv"), name, ret_argv, err) < 0)
 		return -1;
-	if (!(*ret_argv)[0] || !(*ret_argv)[0][0])
-		return error_set(err, 0, "%s: no program in it", name);
 	json_object_del(phase, "argv");
 	timeout = ret_timeout_ms ? json_object_get(phase, "timeout_ms") : NULL;
 	if (timeout) {
@@ -158,7 +165,7 @@ static bool env_name_valid(const char *name)
 	return true;
 }
 
-static int take_env(json_t *object, struct language *language, struct error *err)
+static int take_env(json_t *object, struct environment *ret, struct error *err)
 {
 	json_t *env = json_object_get(object, "env");
 	const json_t *value;
@@ -167,8 +174,8 @@ static int take_env(json_t *object, struct language *language, struct error *err
 
 	if (env && !json_is_object(env))
 		return wrong_type("env", "an object", env, err);
-	language->env_names = xcalloc(json_object_size(env) + 1, sizeof *language->env_names);
-	language->env_values = xcalloc(json_object_size(env) + 1, sizeof *language->env_values);
+	ret->names = xcalloc(json_object_size(env) + 1, sizeof *ret->names);
+	ret->values = xcalloc(json_object_size(env) + 1, sizeof *ret->values);
 	json_object_foreach(env, name, value)
 	{
 		if (!env_name_valid(name))
@@ -177,8 +184,8 @@ static int take_env(json_t *object, struct language *language, struct error *err
 		if (!json_is_string(value))
 			return error_set(err, 0, "env.%s: expected a string, not %s", name,
 				type_name(value));
-		language->env_names[count] = xstrdup(name);
-		language->env_values[count++] = xstrdup(json_string_value(value));
+		ret->names[count] = xstrdup(name);
+		ret->values[count++] = xstrdup(json_string_value(value));
 	}
 	json_object_del(object, "env");
 	return 0;
@@ -199,23 +206,38 @@ static int read_packages(json_t *packages, struct need *need, struct error *err)
 	return refuse_rest(packages, "packages.", err);
 }
 
+static int take_programs(json_t *object, struct need *need, struct error *err)
+{
+	const json_t *value = json_object_get(object, "program");
+
+	if (!json_is_array(value)) {
+		need->programs = xcalloc(2, sizeof *need->programs);
+		if (take_string(object, "program", &need->programs[0], err) < 0)
+			return -1;
+	} else if (read_argv(value, "program", &need->programs, err) < 0) {
+		return -1;
+	}
+	json_object_del(object, "program");
+	for (char **program = need->programs; *program; program++)
+		if (!(*program)[0] || strchr(*program, '/'))
+			return error_set(err, 0,
+				"program: \"%s\" is a path; expected a name to be looked up in PATH",
+				*program);
+	return 0;
+}
+
 static int read_need(json_t *object, struct need *need, struct error *err)
 {
 	if (!json_is_object(object))
 		return error_set(err, 0, "expected an object, not %s", type_name(object));
-	if (take_string(object, "program", &need->program, err) < 0)
-		return -1;
-	if (strchr(need->program, '/'))
-		return error_set(err, 0,
-			"program: \"%s\" is a path; expected a name to be looked up in PATH",
-			need->program);
-	if (read_packages(json_object_get(object, "packages"), need, err) < 0)
+	if (take_programs(object, need, err) < 0 ||
+		read_packages(json_object_get(object, "packages"), need, err) < 0)
 		return -1;
 	json_object_del(object, "packages");
 	return refuse_rest(object, "", err);
 }
 
-static int take_needs(json_t *object, struct language *language, struct error *err)
+static int take_needs(json_t *object, struct toolchain *toolchain, struct error *err)
 {
 	json_t *needs = json_object_get(object, "needs"), *value;
 	size_t i;
@@ -224,14 +246,133 @@ static int take_needs(json_t *object, struct language *language, struct error *e
 		return 0;
 	if (!json_is_array(needs))
 		return wrong_type("needs", "an array of objects", needs, err);
-	language->needs = xcalloc(json_array_size(needs), sizeof *language->needs);
-	language->needs_count = json_array_size(needs);
+	toolchain->needs = xcalloc(json_array_size(needs) + 1, sizeof *toolchain->needs);
+	toolchain->needs_count = json_array_size(needs);
 	json_array_foreach(needs, i, value)
 	{
-		if (read_need(value, &language->needs[i], err) < 0)
+		if (read_need(value, &toolchain->needs[i], err) < 0)
 			return error_context(err, "needs[%zu]", i);
 	}
 	json_object_del(object, "needs");
+	return 0;
+}
+
+/* Takes the keys of a toolchain, without env, out of `object`. */
+static int take_toolchain(json_t *object, struct toolchain *toolchain, struct error *err)
+{
+	toolchain->compile_timeout_ms = COMPILE_TIMEOUT_DEFAULT_MS;
+	if (json_object_get(object, "compile") && take_phase(object, "compile", &toolchain->compile_argv,
+							  &toolchain->compile_timeout_ms, err) < 0)
+		return -1;
+	if (!json_object_get(object, "run"))
+		return error_set(err, 0, "run: missing");
+	if (take_phase(object, "run", &toolchain->run_argv, NULL, err) < 0)
+		return -1;
+	if (json_object_get(object, "version") && read_argv(json_object_get(object, "version"),
+							  "version", &toolchain->version_argv, err) < 0)
+		return -1;
+	json_object_del(object, "version");
+	toolchain->cache_timeout_ms = CACHE_TIMEOUT_DEFAULT_MS;
+	if (json_object_get(object, "cache") &&
+		take_phase(object, "cache", &toolchain->cache_argv, &toolchain->cache_timeout_ms, err) < 0)
+		return -1;
+	return take_needs(object, toolchain, err);
+}
+
+static int read_toolchain(json_t *object, struct toolchain *toolchain, struct error *err)
+{
+	if (!json_is_object(object))
+		return error_set(err, 0, "expected an object, not %s", type_name(object));
+	if (take_toolchain(object, toolchain, err) < 0 || take_env(object, &toolchain->env, err) < 0)
+		return -1;
+	return refuse_rest(object, "", err);
+}
+
+static int take_toolchains(json_t *object, struct language *language, struct error *err)
+{
+	json_t *array = json_object_get(object, "toolchains"), *value;
+	size_t i;
+
+	if (!array) {
+		language->toolchains = xcalloc(1, sizeof *language->toolchains);
+		language->toolchains_count = 1;
+		return take_toolchain(object, &language->toolchains[0], err);
+	}
+	if (!json_is_array(array) || json_array_size(array) == 0)
+		return error_set(err, 0, "toolchains: expected an array of at least one object");
+	language->toolchains = xcalloc(json_array_size(array), sizeof *language->toolchains);
+	language->toolchains_count = json_array_size(array);
+	json_array_foreach(array, i, value)
+	{
+		if (read_toolchain(value, &language->toolchains[i], err) < 0)
+			return error_context(err, "toolchains[%zu]", i);
+	}
+	json_object_del(object, "toolchains");
+	return 0;
+}
+
+static int take_prepend(json_t *object, struct language *language, struct error *err)
+{
+	json_t *prepend = json_object_get(object, "prepend");
+
+	if (!prepend)
+		return 0;
+	if (!json_is_object(prepend))
+		return wrong_type("prepend", "an object", prepend, err);
+	if (take_string(prepend, "text", &language->prepend_text, err) < 0 ||
+		take_string(prepend, "unless", &language->prepend_unless, err) < 0 ||
+		refuse_rest(prepend, "", err) < 0)
+		return error_context(err, "prepend");
+	json_object_del(object, "prepend");
+	return 0;
+}
+
+/* A file's text: a string, or an array of lines, which is easier to read. */
+static int read_text(const json_t *value, char **ret, struct error *err)
+{
+	const json_t *line;
+	size_t i;
+
+	if (json_is_string(value)) {
+		*ret = xstrdup(json_string_value(value));
+		return 0;
+	}
+	if (!json_is_array(value))
+		return error_set(err, 0, "expected a string or an array of lines, not %s", type_name(value));
+	*ret = xstrdup("");
+	json_array_foreach(value, i, line)
+	{
+		cleanup_free char *before = *ret;
+
+		*ret = NULL;
+		if (!json_is_string(line))
+			return error_set(err, 0, "[%zu]: expected a string, not %s", i, type_name(line));
+		*ret = xasprintf("%s%s\n", before, json_string_value(line));
+	}
+	return 0;
+}
+
+static int take_files(json_t *object, struct language *language, struct error *err)
+{
+	json_t *files = json_object_get(object, "files");
+	const json_t *value;
+	const char *name;
+
+	if (files && !json_is_object(files))
+		return wrong_type("files", "an object", files, err);
+	language->files = xcalloc(json_object_size(files) + 1, sizeof *language->files);
+	json_object_foreach(files, name, value)
+	{
+		struct support_file *file = &language->files[language->files_count++];
+
+		if (!name[0] || name[0] == '.' || strchr(name, '/'))
+			return error_set(err, 0,
+				"files: \"%s\": expected the name of a file, without folders", name);
+		file->name = xstrdup(name);
+		if (read_text(value, &file->text, err) < 0)
+			return error_context(err, "files.%s", name);
+	}
+	json_object_del(object, "files");
 	return 0;
 }
 
@@ -264,23 +405,56 @@ static int take_names(json_t *object, struct language *language, struct error *e
 }
 
 /* Placeholders are tried while the file is read, so that the error can name the key. */
-static int check_placeholders(
-	const struct language *language, const char *key, const char *text, struct error *err)
+static int check_text(const char *key, const char *text, struct error *err)
 {
-	cleanup_free char *expanded = definition_expand(language, text, 64 << 20, err);
+	const struct placeholders values = { .source = "/source", .memory_bytes = 64 << 20 };
+	cleanup_free char *expanded = definition_expand(&values, text, err);
 
 	return expanded ? 0 : error_context(err, "%s", key);
 }
 
-static int check_argv(
-	const struct language *language, const char *phase, char *const *argv, struct error *err)
+static int check_argv(const char *phase, char *const *argv, struct error *err)
 {
 	for (size_t i = 0; argv && argv[i]; i++) {
 		char key[64];
 
-		snprintf(key, sizeof key, "%s.argv[%zu]", phase, i);
-		if (check_placeholders(language, key, argv[i], err) < 0)
+		snprintf(key, sizeof key, "%s[%zu]", phase, i);
+		if (check_text(key, argv[i], err) < 0)
 			return -1;
+	}
+	return 0;
+}
+
+static int check_env(const struct environment *env, struct error *err)
+{
+	for (size_t i = 0; env->names && env->names[i]; i++) {
+		char key[128];
+
+		snprintf(key, sizeof key, "env.%s", env->names[i]);
+		if (check_text(key, env->values[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_toolchain(const struct toolchain *toolchain, struct error *err)
+{
+	if (check_argv("compile.argv", toolchain->compile_argv, err) < 0 ||
+		check_argv("run.argv", toolchain->run_argv, err) < 0 ||
+		check_argv("version", toolchain->version_argv, err) < 0 ||
+		check_argv("cache.argv", toolchain->cache_argv, err) < 0)
+		return -1;
+	return check_env(&toolchain->env, err);
+}
+
+static int check_placeholders(const struct language *language, struct error *err)
+{
+	if (check_text("source", language->source, err) < 0 || check_env(&language->env, err) < 0)
+		return -1;
+	for (size_t i = 0; i < language->toolchains_count; i++) {
+		if (check_toolchain(&language->toolchains[i], err) == 0)
+			continue;
+		return language->toolchains_count == 1 ? -1 : error_context(err, "toolchains[%zu]", i);
 	}
 	return 0;
 }
@@ -289,30 +463,11 @@ static int read_object(json_t *object, struct language *language, struct error *
 {
 	if (!json_is_object(object))
 		return error_set(err, 0, "expected an object, not %s", type_name(object));
-	if (take_names(object, language, err) < 0)
+	if (take_names(object, language, err) < 0 || take_prepend(object, language, err) < 0 ||
+		take_files(object, language, err) < 0 || take_toolchains(object, language, err) < 0 ||
+		take_env(object, &language->env, err) < 0 || refuse_rest(object, "", err) < 0)
 		return -1;
-	language->compile_timeout_ms = COMPILE_TIMEOUT_DEFAULT_MS;
-	if (json_object_get(object, "compile") &&
-		take_phase(object, "compile", &language->compile_argv,
-			&language->compile_timeout_ms, err) < 0)
-		return -1;
-	if (!json_object_get(object, "run"))
-		return error_set(err, 0, "run: missing");
-	if (take_phase(object, "run", &language->run_argv, NULL, err) < 0 ||
-		take_env(object, language, err) < 0 || take_needs(object, language, err) < 0 ||
-		refuse_rest(object, "", err) < 0)
-		return -1;
-	if (check_argv(language, "compile", language->compile_argv, err) < 0 ||
-		check_argv(language, "run", language->run_argv, err) < 0)
-		return -1;
-	for (size_t i = 0; language->env_names[i]; i++) {
-		char key[128];
-
-		snprintf(key, sizeof key, "env.%s", language->env_names[i]);
-		if (check_placeholders(language, key, language->env_values[i], err) < 0)
-			return -1;
-	}
-	return 0;
+	return check_placeholders(language, err);
 }
 
 /* A file's name is its language's name: so a lookup by name opens one file. */
@@ -352,7 +507,7 @@ int definition_read(
 		result = check_file_name(language, file, err);
 	json_decref(object);
 	if (result < 0) {
-		language_free(language);
+		definition_free(language);
 		return error_context(err, "%s", path);
 	}
 	*ret = language;
@@ -369,26 +524,32 @@ static uint64_t heap_mib(uint64_t memory_bytes)
 }
 
 /* The value of the placeholder `name`; malloc'd, or NULL for an unknown one. */
-static char *placeholder_value(
-	const struct language *language, const char *name, size_t length, uint64_t memory_bytes)
+static char *placeholder_value(const struct placeholders *values, const char *name, size_t length)
 {
 #define NAME_IS(literal) (length == sizeof literal - 1 && memcmp(name, literal, length) == 0)
-	if (NAME_IS("source"))
-		return xasprintf("/workspace/%s", language->source);
+	if (NAME_IS("source") && values->source)
+		return xstrdup(values->source);
 	if (NAME_IS("output"))
-		return xstrdup("/workspace/program");
+		return xstrdup(DEFINITION_OUTPUT);
 	if (NAME_IS("workspace"))
-		return xstrdup("/workspace");
+		return xstrdup(DEFINITION_WORKSPACE);
+	if (NAME_IS("support"))
+		return xstrdup(DEFINITION_SUPPORT);
+	if (NAME_IS("cache"))
+		return xstrdup(values->cache_bound ? DEFINITION_CACHE : DEFINITION_CACHE_OWN);
+	if (NAME_IS("public_type"))
+		return xstrdup(values->public_type ? values->public_type : "Main");
+	if (NAME_IS("main_type"))
+		return xstrdup(values->main_type ? values->main_type : "Main");
 	if (NAME_IS("memory_mib"))
-		return xasprintf("%llu", (unsigned long long)(memory_bytes >> 20));
+		return xasprintf("%llu", (unsigned long long)(values->memory_bytes >> 20));
 	if (NAME_IS("heap_mib"))
-		return xasprintf("%llu", (unsigned long long)heap_mib(memory_bytes));
+		return xasprintf("%llu", (unsigned long long)heap_mib(values->memory_bytes));
 #undef NAME_IS
 	return NULL;
 }
 
-char *definition_expand(
-	const struct language *language, const char *text, uint64_t memory_bytes, struct error *err)
+char *definition_expand(const struct placeholders *values, const char *text, struct error *err)
 {
 	char *expanded = xstrdup("");
 
@@ -408,11 +569,11 @@ char *definition_expand(
 		}
 		length = strcspn(text + 1, "}");
 		if (text[0] == '{' && text[1 + length] == '}')
-			value = placeholder_value(language, text + 1, length, memory_bytes);
+			value = placeholder_value(values, text + 1, length);
 		if (!value) {
 			error_set(err, 0,
 				"\"%s\": unknown placeholder; there are {source}, {output}, {workspace}, "
-				"{memory_mib} and {heap_mib}",
+				"{support}, {cache}, {memory_mib}, {heap_mib}, {public_type} and {main_type}",
 				text);
 			return NULL;
 		}
@@ -420,4 +581,51 @@ char *definition_expand(
 		text += length + 2;
 	}
 	return expanded;
+}
+
+static void free_strings(char **strings)
+{
+	for (char **next = strings; next && *next; next++)
+		free(*next);
+	free(strings);
+}
+
+static void free_toolchain(struct toolchain *toolchain)
+{
+	for (size_t i = 0; i < toolchain->needs_count; i++) {
+		free_strings(toolchain->needs[i].programs);
+		for (int d = 0; d < DISTRIBUTION_MAX; d++)
+			free(toolchain->needs[i].packages[d]);
+	}
+	free(toolchain->needs);
+	free_strings(toolchain->compile_argv);
+	free_strings(toolchain->run_argv);
+	free_strings(toolchain->version_argv);
+	free_strings(toolchain->cache_argv);
+	free_strings(toolchain->env.names);
+	free_strings(toolchain->env.values);
+}
+
+void definition_free(struct language *language)
+{
+	if (!language)
+		return;
+	free(language->name);
+	free(language->title);
+	free_strings(language->aliases);
+	free(language->extension);
+	free(language->source);
+	free(language->prepend_text);
+	free(language->prepend_unless);
+	for (size_t i = 0; i < language->files_count; i++) {
+		free(language->files[i].name);
+		free(language->files[i].text);
+	}
+	free(language->files);
+	free_strings(language->env.names);
+	free_strings(language->env.values);
+	for (size_t i = 0; i < language->toolchains_count; i++)
+		free_toolchain(&language->toolchains[i]);
+	free(language->toolchains);
+	free(language);
 }

@@ -3,24 +3,31 @@
 #define NSBOX_LANGUAGE_DEFINITION_H
 
 /*
- * One language's file, read and checked.
+ * One language's file, read and checked. nsbox-languages(5) describes the format; in short:
  *
- *     name       the file's own name without .json
- *     title      what a person calls it
- *     aliases    [other names]                                      optional
- *     extension  of source files, without the dot
- *     source     the name that the code is stored under, in /workspace
- *     compile    {argv: [...], timeout_ms: 30000}                   optional
- *     run        {argv: [...]}; the caller's arguments are appended
- *     env        {NAME: value}                                      optional
- *     needs      [{program, packages: {distribution: "packages"}}]  optional
+ *     name        the file's own name without .json
+ *     title       what a person calls it
+ *     aliases     [other names]                                      optional
+ *     extension   of source files, without the dot
+ *     source      the name that the code is stored under, in /workspace
+ *     prepend     {text, unless}: text before code that has no `unless` in it    optional
+ *     files       {name: text or [lines]}, beside {support}          optional
+ *     env         {NAME: value}                                      optional
+ *     toolchains  [{needs, compile, run, version, env}]: the first whose needs are met is used
  *
- * In arguments and in values of the environment stand for something: {source} and {output}, the paths
- * of the source file and of what a compiler makes of it; {workspace}; {memory_mib}, the sandbox's
- * memory limit; {heap_mib}, what a runtime with a heap of its own may take of that, the rest being
- * left for its code, stacks and buffers. A brace that is meant as such is written {{ or }}.
+ * A file with one toolchain may have the keys of that at its top instead:
+ *
+ *     needs       [{program: name or [names], packages: {distribution: "packages"}}]  optional
+ *     compile     {argv: [...], timeout_ms: 30000}                   optional
+ *     run         {argv: [...]}; the caller's arguments are appended
+ *     version     [argv] of a command that prints it                 optional
+ *     cache       {argv: [...], timeout_ms: 600000}: fills {cache}, see cache.h    optional
+ *
+ * The placeholders of arguments, of the environment and of `source` are in `struct placeholders`. A
+ * brace that is meant as such is written {{ or }}.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,25 +43,62 @@ enum distribution {
 };
 
 struct need {
-	char *program;
-	char *packages
-		[DISTRIBUTION_MAX]; /* names as the distribution's installer takes them, or NULL */
+	char **programs; /* NULL-terminated, at least one: any of them will do, the first is preferred */
+	char *packages[DISTRIBUTION_MAX]; /* names as the distribution's installer takes them, or NULL */
+};
+
+/* Lists of strings here and below are NULL-terminated. */
+struct environment {
+	char **names;
+	char **values;
+};
+
+struct toolchain {
+	struct need *needs;
+	size_t needs_count;
+	char **compile_argv; /* NULL: nothing to compile */
+	uint64_t compile_timeout_ms;
+	char **run_argv;
+	char **version_argv; /* NULL: not known how to ask */
+	char **cache_argv;   /* NULL: it has no use for one */
+	uint64_t cache_timeout_ms;
+	struct environment env;
+};
+
+struct support_file {
+	char *name;
+	char *text;
 };
 
 struct language {
 	char *name;
 	char *title;
-	char **aliases; /* NULL-terminated; so are the next two */
+	char **aliases; /* NULL: none */
 	char *extension;
 	char *source;
-	char **compile_argv; /* NULL: nothing to compile */
-	uint64_t compile_timeout_ms;
-	char **run_argv;
-	char **env_names; /* NULL-terminated, and as many values */
-	char **env_values;
-	struct need *needs;
-	size_t needs_count;
+	char *prepend_text, *prepend_unless; /* NULL: nothing is prepended */
+	struct support_file *files;
+	size_t files_count;
+	struct environment env; /* of every toolchain; a toolchain's own goes on top */
+	struct toolchain *toolchains; /* at least one */
+	size_t toolchains_count;
 };
+
+/* What placeholders stand for. */
+struct placeholders {
+	const char *source;   /* {source}: the path of the source file; NULL where `source` itself is expanded */
+	uint64_t memory_bytes; /* {memory_mib}: the sandbox's limit; {heap_mib}: what a run time's heap may take of it */
+	const char *public_type; /* {public_type}, {main_type}: see typenames.h; NULL: Main */
+	const char *main_type;
+	bool cache_bound; /* {cache}: a directory of the host, else one in the sandbox */
+	/* {workspace}, {output} and {support} are fixed: see DEFINITION_… below. */
+};
+
+#define DEFINITION_WORKSPACE "/workspace"
+#define DEFINITION_OUTPUT DEFINITION_WORKSPACE "/program"
+#define DEFINITION_SUPPORT "/tmp/.nsbox"
+#define DEFINITION_CACHE "/var/cache/nsbox" /* where a cache of the host's is bound */
+#define DEFINITION_CACHE_OWN DEFINITION_SUPPORT "/cache"
 
 /*
  * Reads the file `file` in `directory`. Errors name the file, and the line or the key: «DIR/FILE:LINE: reason»,
@@ -69,7 +113,9 @@ int definition_name_valid(const char *text);
 /*
  * `text` with its placeholders replaced; malloc'd. For an unknown one NULL and *err, which names it.
  */
-char *definition_expand(const struct language *language, const char *text, uint64_t memory_bytes,
-	struct error *err);
+char *definition_expand(const struct placeholders *values, const char *text, struct error *err);
+
+/* Releases a language that definition_read made; NULL is allowed. */
+void definition_free(struct language *language);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds languages and makes specs of them: see language.h.
+ * Finds languages: see language.h. Specs are made of them in prepare.c.
  *
  * Directories, the first that has a language wins:
  *
@@ -24,46 +24,32 @@
 #include <unistd.h>
 
 #include "language/definition.h"
-#include "language/needs.h"
-#include "sandbox/spec.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
-enum { DIRECTORIES_MAX = 2, WORKSPACE_FILE_MODE = 0644 };
-
-static void free_strings(char **strings)
-{
-	for (char **next = strings; next && *next; next++)
-		free(*next);
-	free(strings);
-}
+enum { DIRECTORIES_MAX = 2 };
 
 void language_free(struct language *language)
 {
-	if (!language)
-		return;
-	free(language->name);
-	free(language->title);
-	free_strings(language->aliases);
-	free(language->extension);
-	free(language->source);
-	free_strings(language->compile_argv);
-	free_strings(language->run_argv);
-	free_strings(language->env_names);
-	free_strings(language->env_values);
-	for (size_t i = 0; i < language->needs_count; i++) {
-		free(language->needs[i].program);
-		for (int d = 0; d < DISTRIBUTION_MAX; d++)
-			free(language->needs[i].packages[d]);
-	}
-	free(language->needs);
-	free(language);
+	definition_free(language);
 }
 
 const char *language_name(const struct language *language)
 {
 	return language->name;
+}
+
+const char *language_title(const struct language *language)
+{
+	return language->title;
+}
+
+char *const *language_aliases(const struct language *language)
+{
+	static char *none[] = { NULL };
+
+	return language->aliases ? language->aliases : none;
 }
 
 static char *user_directory(void)
@@ -275,66 +261,4 @@ int language_load(const char *name, struct language **ret, struct error *err)
 		return 0;
 	}
 	return unknown_language(name, &directories, &entries, err);
-}
-
-static int add_arguments(const struct language *language, char *const *texts, struct spec *spec,
-	struct exec_spec *exec, struct error *err)
-{
-	for (; texts && *texts; texts++) {
-		cleanup_free char *expanded =
-			definition_expand(language, *texts, spec->limits.memory_bytes, err);
-
-		if (!expanded)
-			return -1;
-		exec_add_arg(exec, expanded);
-	}
-	return 0;
-}
-
-static int add_exec(const struct language *language, const char *phase, char *const *argv,
-	uint64_t timeout_ms, struct spec *spec, struct error *err)
-{
-	struct exec_spec *exec = &spec->execs[spec->execs_count];
-
-	memset(exec, 0, sizeof *exec);
-	spec->execs_count++;
-	exec->phase = phase;
-	exec->cwd = xstrdup("/workspace");
-	exec->timeout_ms = timeout_ms;
-	exec_set_env(exec, "PATH", LANGUAGE_PATH);
-	exec_set_env(exec, "HOME",
-		spec->uid == 0 ? "/root" : "/home/user"); /* as /etc/passwd inside says */
-	exec_set_env(exec, "LANG", "C.UTF-8");
-	for (size_t i = 0; language->env_names[i]; i++) {
-		cleanup_free char *value = definition_expand(
-			language, language->env_values[i], spec->limits.memory_bytes, err);
-
-		if (!value)
-			return -1;
-		exec_set_env(exec, language->env_names[i], value);
-	}
-	return add_arguments(language, argv, spec, exec, err);
-}
-
-int language_prepare(const struct language *language, const void *code, size_t length,
-	char *const *arguments, uint64_t timeout_ms, struct spec *spec, struct error *err)
-{
-	cleanup_free char *source = xasprintf("/workspace/%s", language->source);
-	struct exec_spec *run;
-
-	if (needs_check(language, spec, err) < 0)
-		return -1;
-	spec_add_file(spec, source, code, length, WORKSPACE_FILE_MODE);
-	if (language->compile_argv) {
-		if (add_exec(language, "compile", language->compile_argv,
-			    language->compile_timeout_ms, spec, err) < 0)
-			return -1;
-		spec->execs[spec->execs_count - 1].stdin_kind = STDIN_NULL;
-	}
-	if (add_exec(language, "run", language->run_argv, timeout_ms, spec, err) < 0)
-		return -1;
-	run = &spec->execs[spec->execs_count - 1];
-	for (; arguments && *arguments; arguments++)
-		exec_add_arg(run, *arguments); /* as they are: braces in them are the caller's */
-	return 0;
 }

@@ -71,4 +71,19 @@ int language_prepare_version(const struct language *language, struct spec *spec,
 /* The first word of `output` that looks like a version («3.11.7»), in `ret`; an empty string where there is none. */
 void language_version_of(const char *output, size_t length, char *ret, size_t size);
 
+/*
+ * Where the language's toolchain makes use of a cache on the host that is not there yet (see cache.h): returns 1 with a
+ * *spec that fills it, capture on, and *ret_cache. The caller runs it, and calls language_finish_cache. Returns 0 where
+ * there is nothing to do, -1 with *err.
+ */
+struct language_cache {
+	char *directory; /* that is filled */
+	char *path;      /* where it belongs */
+};
+int language_prepare_cache(const struct language *language, struct spec *spec, struct language_cache *ret_cache,
+	struct error *err);
+
+/* With `filled` the cache is put in its place, else it is removed. Releases *cache. */
+int language_finish_cache(struct language_cache *cache, bool filled, struct error *err);
+
 #endif

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether the programs that a language needs are there, and how to get them.
+ * Which toolchain of a language is there, and how to get one: see needs.h.
  *
- * Programs are looked up as the sandbox will see them: of the host only what is below /usr, /bin and
- * /sbin; of a directory only what is inside of it, whatever its links say.
+ * Programs are looked up as the sandbox will see them: of the host what locate.h says; of a directory
+ * only what is inside of it, whatever its links say.
  */
 #define _GNU_SOURCE
 #include "language/needs.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,50 +37,6 @@ static const struct {
 	[DISTRIBUTION_ALPINE] = {" alpine ", "apk add"},
 };
 
-/* The first dir/program of `path` that `found` says yes to, malloc'd; or NULL. */
-static char *search_path(const char *path, const char *program,
-	bool (*found)(const void *data, const char *file), const void *data)
-{
-	while (*path) {
-		size_t length = strcspn(path, ":");
-		cleanup_free char *file = xasprintf("%.*s/%s", (int)length, path, program);
-
-		if (length > 0 && found(data, file))
-			return xstrdup(file);
-		path += length + (path[length] == ':');
-	}
-	return NULL;
-}
-
-static bool on_path(
-	const char *program, bool (*found)(const void *data, const char *file), const void *data)
-{
-	cleanup_free char *file = search_path(LANGUAGE_PATH, program, found, data);
-
-	return file != NULL;
-}
-
-static bool is_executable(const struct stat *status)
-{
-	return S_ISREG(status->st_mode) && (status->st_mode & 0111);
-}
-
-/* The host root binds /usr, /bin and /sbin: a link from there to /opt or a home leads nowhere inside. */
-static bool visible_on_host(const void *unused, const char *file)
-{
-	static const char *const visible[] = {"/usr/", "/bin/", "/sbin/"};
-	cleanup_free char *real = realpath(file, NULL);
-	struct stat status;
-
-	(void)unused;
-	if (!real || stat(real, &status) < 0 || !is_executable(&status))
-		return false;
-	for (size_t i = 0; i < sizeof visible / sizeof visible[0]; i++)
-		if (strncmp(real, visible[i], strlen(visible[i])) == 0)
-			return true;
-	return false;
-}
-
 static bool present_in_root(const void *root_fd, const char *file)
 {
 	struct open_how how = {
@@ -93,13 +47,7 @@ static bool present_in_root(const void *root_fd, const char *file)
 		(int)syscall(SYS_openat2, *(const int *)root_fd, file, &how, sizeof how);
 	struct stat status;
 
-	return fd >= 0 && fstat(fd, &status) == 0 && is_executable(&status);
-}
-
-static bool executable(const void *unused, const char *file)
-{
-	(void)unused;
-	return access(file, X_OK) == 0;
+	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0111);
 }
 
 /* What a mount of the caller's brings is not known before it is made: the exec itself will tell. */
@@ -149,55 +97,103 @@ static enum distribution find_distribution(void)
 	return DISTRIBUTION_MAX;
 }
 
-static int missing_on_host(
-	const struct language *language, const struct need *need, struct error *err)
+/* Looks for one of the need's programs. Returns 1 with *ret; 0 with *ret_reason where one is there and no use. */
+static int find_program(const struct spec *spec, int root, const struct need *need, struct found_program *ret,
+	struct error *ret_reason)
 {
-	enum distribution distribution = find_distribution();
-	const char *packages =
-		distribution < DISTRIBUTION_MAX ? need->packages[distribution] : NULL;
-	const char *path = getenv("PATH");
-	cleanup_free char *own = path ? search_path(path, need->program, executable, NULL) : NULL;
+	*ret_reason = (struct error){ 0 };
+	for (char **program = need->programs; *program; program++) {
+		cleanup_free char *in_root = NULL;
+		struct error reason = { 0 };
 
-	error_set(err, 0, "%s needs the program \"%s\", which is not in %s", language->title,
-		need->program, LANGUAGE_PATH);
-	/* Where the caller's own shell finds one, say why that does not count. */
-	if (own)
-		error_set(err, 0,
-			"%s needs the program \"%s\" in %s; %s is outside of what a sandbox sees of the host",
-			language->title, need->program, LANGUAGE_PATH, own);
-	if (packages)
-		return error_hint(
-			err, "Install it: %s %s", distributions[distribution].install, packages);
-	return error_hint(err, "Install it with the package manager of this system.");
-}
-
-static int check_root_directory(
-	const struct language *language, const struct spec *spec, struct error *err)
-{
-	cleanup_close int root = open(spec->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (root < 0)
-		return error_set(err, errno, "root directory %s", spec->root_path);
-	for (size_t i = 0; i < language->needs_count; i++) {
-		const char *program = language->needs[i].program;
-
-		if (on_path(program, present_in_root, &root))
-			continue;
-		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s",
-			language->title, program, LANGUAGE_PATH, spec->root_path);
-		return error_hint(err, "Install it in that root, or run without --rootfs.");
+		if (spec->root == ROOT_DIRECTORY)
+			in_root = search_path(LANGUAGE_PATH, *program, present_in_root, &root);
+		if (in_root || (spec->root == ROOT_HOST && locate_program(*program, &ret->location, &reason))) {
+			ret->name = xstrdup(*program);
+			return 1;
+		}
+		if (!ret_reason->text[0])
+			*ret_reason = reason;
 	}
 	return 0;
 }
 
-int needs_check(const struct language *language, const struct spec *spec, struct error *err)
+/* Returns 1 with *ret, or 0 with *ret_missing, the first need that is not met, and the reason. */
+static int try_toolchain(const struct toolchain *toolchain, const struct spec *spec, int root,
+	struct choice *ret, const struct need **ret_missing, struct error *ret_reason)
 {
-	if (path_is_mounted_over(spec))
+	*ret = (struct choice){ .toolchain = toolchain };
+	ret->programs = xcalloc(toolchain->needs_count + 1, sizeof *ret->programs);
+	for (size_t i = 0; i < toolchain->needs_count; i++) {
+		if (find_program(spec, root, &toolchain->needs[i], &ret->programs[i], ret_reason))
+			continue;
+		*ret_missing = &toolchain->needs[i];
+		choice_free(ret);
 		return 0;
-	if (spec->root == ROOT_DIRECTORY)
-		return check_root_directory(language, spec, err);
-	for (size_t i = 0; i < language->needs_count; i++)
-		if (!on_path(language->needs[i].program, visible_on_host, NULL))
-			return missing_on_host(language, &language->needs[i], err);
-	return 0;
+	}
+	return 1;
+}
+
+static int missing(const struct language *language, const struct spec *spec, const struct need *need,
+	const struct error *reason, struct error *err)
+{
+	enum distribution distribution = find_distribution();
+	const char *packages = distribution < DISTRIBUTION_MAX ? need->packages[distribution] : NULL;
+	bool choice = language->toolchains_count > 1 || need->programs[1];
+
+	if (spec->root == ROOT_DIRECTORY) {
+		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s", language->title,
+			need->programs[0], LANGUAGE_PATH, spec->root_path);
+		return error_hint(err, "Install it in that root, or run without --rootfs.");
+	}
+	if (reason->text[0])
+		error_set(err, 0, "%s needs the program \"%s\"; %s", language->title, need->programs[0],
+			reason->text);
+	else
+		error_set(err, 0, "%s needs the program \"%s\"%s, which is neither in your PATH nor in %s",
+			language->title, need->programs[0],
+			choice ? " (or another that does the same: see nsbox-languages(5))" : "", LANGUAGE_PATH);
+	if (packages)
+		return error_hint(err, "Install it: %s %s", distributions[distribution].install, packages);
+	return error_hint(err, "Install it with the package manager of this system.");
+}
+
+int needs_choose(const struct language *language, const struct spec *spec, struct choice *ret,
+	struct error *err)
+{
+	const struct need *first_missing = NULL;
+	struct error first_reason = { 0 };
+	cleanup_close int root = -1;
+
+	if (path_is_mounted_over(spec)) {
+		*ret = (struct choice){ .toolchain = &language->toolchains[0] };
+		return 0;
+	}
+	if (spec->root == ROOT_DIRECTORY) {
+		root = open(spec->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (root < 0)
+			return error_set(err, errno, "root directory %s", spec->root_path);
+	}
+	for (size_t i = 0; i < language->toolchains_count; i++) {
+		const struct need *need = NULL;
+		struct error reason = { 0 };
+
+		if (try_toolchain(&language->toolchains[i], spec, root, ret, &need, &reason))
+			return 0;
+		if (!first_missing) {
+			first_missing = need;
+			first_reason = reason;
+		}
+	}
+	return missing(language, spec, first_missing, &first_reason, err);
+}
+
+void choice_free(struct choice *choice)
+{
+	for (size_t i = 0; choice->programs && i < choice->toolchain->needs_count; i++) {
+		free(choice->programs[i].name);
+		location_free(&choice->programs[i].location);
+	}
+	free(choice->programs);
+	*choice = (struct choice){ 0 };
 }

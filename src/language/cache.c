@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Caches of compilers on the host: see cache.h. */
+#define _GNU_SOURCE
+#include "language/cache.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "language/definition.h"
+#include "language/managers.h"
+#include "language/needs.h"
+#include "util/alloc.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+
+enum { WALK_FILES_MAX = 16 };
+
+static char *caches_directory(void)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+
+	if (cache && cache[0] == '/')
+		return xasprintf("%s/nsbox", cache);
+	return home && home[0] == '/' ? xasprintf("%s/.cache/nsbox", home) : NULL;
+}
+
+char *cache_path(const struct language *language, const struct choice *choice)
+{
+	cleanup_free char *directory = caches_directory();
+	struct stat status;
+
+	if (!directory || !choice->toolchain->cache_argv || !choice->programs || choice->toolchain->needs_count == 0)
+		return NULL;
+	if (!choice->programs[0].location.file || stat(choice->programs[0].location.file, &status) < 0)
+		return NULL;
+	return xasprintf("%s/%s-%llx-%llx", directory, language->name, (unsigned long long)status.st_size,
+		(unsigned long long)status.st_mtim.tv_sec);
+}
+
+char *cache_find(const struct language *language, const struct choice *choice)
+{
+	cleanup_free char *path = cache_path(language, choice);
+	char *real = path ? realpath(path, NULL) : NULL;
+	struct error unsafe;
+
+	if (real && manager_check_bind(real, &unsafe) < 0) {
+		free(real);
+		return NULL;
+	}
+	return real;
+}
+
+static int make_parents(const char *path, struct error *err)
+{
+	cleanup_free char *copy = xstrdup(path);
+
+	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+			return error_set(err, errno, "making %s", copy);
+		*slash = '/';
+	}
+	return 0;
+}
+
+char *cache_begin(const char *path, struct error *err)
+{
+	char *directory;
+
+	if (make_parents(path, err) < 0)
+		return NULL;
+	directory = xasprintf("%s.XXXXXX", path);
+	if (mkdtemp(directory))
+		return directory;
+	error_set(err, errno, "making %s", directory);
+	free(directory);
+	return NULL;
+}
+
+int cache_commit(const char *directory, const char *path, struct error *err)
+{
+	if (rename(directory, path) == 0)
+		return 0;
+	if (errno != EEXIST && errno != ENOTEMPTY)
+		return error_set(err, errno, "renaming %s to %s", directory, path);
+	cache_abandon(directory); /* another was faster, and its is as good */
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+	(void)status, (void)type, (void)walk;
+	return remove(path);
+}
+
+void cache_abandon(const char *directory)
+{
+	nftw(directory, remove_one, WALK_FILES_MAX, FTW_DEPTH | FTW_PHYS);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_LANGUAGE_CACHE_H
+#define NSBOX_LANGUAGE_CACHE_H
+
+/*
+ * Caches of compilers on the host: what a toolchain would compile anew in every sandbox, such as the
+ * standard library of Go (10 s of CPU time for a program that prints a line, 0.3 s with the cache).
+ *
+ * A cache is filled in a sandbox of its own by the command in the language's file, without any of the
+ * user's code, and renamed to its final name when that has succeeded. Other sandboxes see it read-only:
+ * no code that runs in one can change what the next compiles with. Its name tells the toolchain, so
+ * that an upgrade makes a new one.
+ *
+ *     $XDG_CACHE_HOME/nsbox/LANGUAGE-TOOLCHAIN, else ~/.cache/nsbox/LANGUAGE-TOOLCHAIN
+ */
+
+struct choice;
+struct error;
+struct language;
+
+/* The path of the cache of the chosen toolchain, there or not, malloc'd; NULL where it has no use for one. */
+char *cache_path(const struct language *language, const struct choice *choice);
+
+/* The cache, where it is there and nobody else can have changed it: as cache_path, or NULL. */
+char *cache_find(const struct language *language, const struct choice *choice);
+
+/* Makes an empty directory beside `path` that cache_commit renames to `path`. Returns it malloc'd, or NULL with *err. */
+char *cache_begin(const char *path, struct error *err);
+
+/* Puts `directory`, made by cache_begin, in its place. */
+int cache_commit(const char *directory, const char *path, struct error *err);
+
+/* Removes `directory`, made by cache_begin, with all in it. */
+void cache_abandon(const char *directory);
+
+#endif

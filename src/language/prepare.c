@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* Makes specs of languages: see language.h. */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "language/cache.h"
+#include "language/definition.h"
+#include "language/language.h"
+#include "language/managers.h"
+#include "language/needs.h"
+#include "language/typenames.h"
+#include "sandbox/spec.h"
+#include "util/alloc.h"
+#include "util/cleanup.h"
+
+enum {
+	FILE_MODE = 0644,
+	VERSION_TIMEOUT_MS = 20 * 1000,
+	CACHE_MEMORY_BYTES = 1 << 30,
+	CACHE_DISK_BYTES = 1 << 30,
+};
+
+/* What the execs of one spec have in common. */
+struct preparation {
+	const struct language *language;
+	struct choice choice;
+	struct placeholders values;
+	char *path; /* the PATH inside */
+	struct spec *spec;
+	struct error *err;
+};
+
+static void preparation_free(struct preparation *preparation)
+{
+	choice_free(&preparation->choice);
+	free(preparation->path);
+}
+
+#define cleanup_preparation __attribute__((cleanup(preparation_free)))
+
+/* Programs outside of the usual directories go before them, in the order of the needs. */
+static char *make_path(const struct choice *choice)
+{
+	char *path = xstrdup("");
+
+	for (size_t i = 0; choice->programs && i < choice->toolchain->needs_count; i++) {
+		const struct location *location = &choice->programs[i].location;
+		cleanup_free char *before = path;
+
+		path = NULL;
+		if (location->file && !location->standard)
+			path = xasprintf("%s%.*s:", before, (int)(strrchr(location->file, '/') - location->file),
+				location->file);
+		else
+			path = xstrdup(before);
+	}
+	{
+		cleanup_free char *before = path;
+
+		path = xasprintf("%s" LANGUAGE_PATH, before);
+	}
+	return path;
+}
+
+static bool is_mounted(const struct spec *spec, const char *target)
+{
+	for (size_t i = 0; i < spec->mounts_count; i++)
+		if (strcmp(spec->mounts[i].target, target) == 0)
+			return true;
+	return false;
+}
+
+static void add_binds(const struct choice *choice, struct spec *spec)
+{
+	for (size_t i = 0; choice->programs && i < choice->toolchain->needs_count; i++)
+		for (char **bind = choice->programs[i].location.binds; bind && *bind; bind++)
+			if (!is_mounted(spec, *bind))
+				spec_add_bind(spec, *bind, *bind, true);
+}
+
+/* Chooses the toolchain, and binds what of it is outside of /usr. */
+static int prepare(const struct language *language, struct spec *spec, struct preparation *ret,
+	struct error *err)
+{
+	*ret = (struct preparation){ .language = language, .spec = spec, .err = err };
+	if (needs_choose(language, spec, &ret->choice, err) < 0)
+		return -1;
+	ret->values.memory_bytes = spec->limits.memory_bytes;
+	ret->path = make_path(&ret->choice);
+	add_binds(&ret->choice, spec);
+	return 0;
+}
+
+/* The program of a command stands for the one that was found for the need that it names. */
+static const char *program_of(const struct choice *choice, const char *name)
+{
+	for (size_t i = 0; choice->programs && i < choice->toolchain->needs_count; i++) {
+		const struct found_program *found = &choice->programs[i];
+
+		if (strcmp(choice->toolchain->needs[i].programs[0], name) == 0)
+			return found->location.file && !found->location.standard ? found->location.file : found->name;
+	}
+	return name;
+}
+
+static int add_arguments(const struct preparation *preparation, char *const *argv, struct exec_spec *exec)
+{
+	for (size_t i = 0; argv[i]; i++) {
+		cleanup_free char *expanded = definition_expand(&preparation->values, argv[i], preparation->err);
+
+		if (!expanded)
+			return -1;
+		exec_add_arg(exec, i == 0 ? program_of(&preparation->choice, expanded) : expanded);
+	}
+	return 0;
+}
+
+static int add_env(const struct preparation *preparation, const struct environment *env, struct exec_spec *exec)
+{
+	for (size_t i = 0; env->names && env->names[i]; i++) {
+		cleanup_free char *value = definition_expand(&preparation->values, env->values[i], preparation->err);
+
+		if (!value)
+			return -1;
+		exec_set_env(exec, env->names[i], value);
+	}
+	return 0;
+}
+
+static int add_exec(const struct preparation *preparation, const char *phase, char *const *argv,
+	uint64_t timeout_ms)
+{
+	struct spec *spec = preparation->spec;
+	struct exec_spec *exec = &spec->execs[spec->execs_count];
+
+	memset(exec, 0, sizeof *exec);
+	spec->execs_count++;
+	exec->phase = phase;
+	exec->cwd = xstrdup(DEFINITION_WORKSPACE);
+	exec->timeout_ms = timeout_ms;
+	exec_set_env(exec, "PATH", preparation->path);
+	exec_set_env(exec, "HOME", spec->uid == 0 ? "/root" : "/home/user"); /* as /etc/passwd inside says */
+	exec_set_env(exec, "LANG", "C.UTF-8");
+	if (add_env(preparation, &preparation->language->env, exec) < 0 ||
+		add_env(preparation, &preparation->choice.toolchain->env, exec) < 0)
+		return -1;
+	return add_arguments(preparation, argv, exec);
+}
+
+static int add_source(const struct preparation *preparation, const char *path, const void *code, size_t length)
+{
+	const struct language *language = preparation->language;
+	size_t prepended = language->prepend_text ? strlen(language->prepend_text) : 0;
+	cleanup_free char *text = NULL;
+
+	if (prepended == 0 || memmem(code, length, language->prepend_unless, strlen(language->prepend_unless))) {
+		spec_add_file(preparation->spec, path, code, length, FILE_MODE);
+		return 0;
+	}
+	text = xrealloc(NULL, prepended + length + 1, 1);
+	memcpy(text, language->prepend_text, prepended);
+	memcpy(text + prepended, code, length);
+	spec_add_file(preparation->spec, path, text, prepended + length, FILE_MODE);
+	return 0;
+}
+
+static void add_support(const struct preparation *preparation)
+{
+	for (size_t i = 0; i < preparation->language->files_count; i++) {
+		const struct support_file *file = &preparation->language->files[i];
+		cleanup_free char *path = xasprintf(DEFINITION_SUPPORT "/%s", file->name);
+
+		spec_add_file(preparation->spec, path, file->text, strlen(file->text), FILE_MODE);
+	}
+}
+
+static void use_cache(struct preparation *preparation)
+{
+	cleanup_free char *cache = cache_find(preparation->language, &preparation->choice);
+
+	if (!cache)
+		return;
+	spec_add_bind(preparation->spec, cache, DEFINITION_CACHE, true);
+	preparation->values.cache_bound = true;
+}
+
+static int add_phases(struct preparation *preparation, const void *code, size_t length, uint64_t timeout_ms)
+{
+	const struct toolchain *toolchain = preparation->choice.toolchain;
+	cleanup_free char *name = definition_expand(&preparation->values, preparation->language->source, preparation->err);
+	cleanup_free char *source = name ? xasprintf(DEFINITION_WORKSPACE "/%s", name) : NULL;
+	struct spec *spec = preparation->spec;
+
+	if (!source)
+		return -1;
+	preparation->values.source = source;
+	add_source(preparation, source, code, length);
+	add_support(preparation);
+	if (toolchain->compile_argv) {
+		if (add_exec(preparation, "compile", toolchain->compile_argv, toolchain->compile_timeout_ms) < 0)
+			return -1;
+		spec->execs[spec->execs_count - 1].stdin_kind = STDIN_NULL;
+	}
+	return add_exec(preparation, "run", toolchain->run_argv, timeout_ms);
+}
+
+int language_prepare(const struct language *language, const void *code, size_t length,
+	char *const *arguments, uint64_t timeout_ms, struct spec *spec, struct error *err)
+{
+	cleanup_preparation struct preparation preparation = { 0 };
+	struct typenames names;
+	int result;
+
+	if (prepare(language, spec, &preparation, err) < 0)
+		return -1;
+	use_cache(&preparation);
+	typenames_read(code, length, &names);
+	preparation.values.public_type = names.public_type ? names.public_type : NULL;
+	preparation.values.main_type = names.main_type ? names.main_type : names.public_type;
+	result = add_phases(&preparation, code, length, timeout_ms);
+	typenames_free(&names);
+	if (result < 0)
+		return -1;
+	for (; arguments && *arguments; arguments++)
+		/* as they are: braces in them are the caller's */
+		exec_add_arg(&spec->execs[spec->execs_count - 1], *arguments);
+	return 0;
+}
+
+/* --- status and version --- */
+
+void language_status(const struct language *language, const struct spec *spec, struct language_status *ret)
+{
+	struct choice choice = { 0 };
+
+	*ret = (struct language_status){ 0 };
+	ret->ready = needs_choose(language, spec, &choice, &ret->missing) == 0;
+	ret->programs = xcalloc(1, sizeof *ret->programs);
+	ret->binds = xcalloc(1, sizeof *ret->binds);
+	for (size_t i = 0; choice.programs && i < choice.toolchain->needs_count; i++) {
+		const struct found_program *found = &choice.programs[i];
+
+		list_add(&ret->programs, xstrdup(found->location.file ? found->location.file : found->name));
+		for (char **bind = found->location.binds; bind && *bind; bind++)
+			list_add(&ret->binds, xstrdup(*bind));
+	}
+	choice_free(&choice);
+}
+
+void language_status_free(struct language_status *status)
+{
+	for (char **next = status->programs; next && *next; next++)
+		free(*next);
+	for (char **next = status->binds; next && *next; next++)
+		free(*next);
+	free(status->programs);
+	free(status->binds);
+}
+
+int language_prepare_version(const struct language *language, struct spec *spec, struct error *err)
+{
+	cleanup_preparation struct preparation preparation = { 0 };
+
+	if (prepare(language, spec, &preparation, err) < 0)
+		return -1;
+	if (!preparation.choice.toolchain->version_argv)
+		return error_set(err, 0, "%s: its file does not say how to ask for a version", language->title);
+	preparation.values.source = "";
+	if (add_exec(&preparation, "run", preparation.choice.toolchain->version_argv, VERSION_TIMEOUT_MS) < 0)
+		return -1;
+	spec->execs[spec->execs_count - 1].stdin_kind = STDIN_NULL;
+	spec->capture = true;
+	return 0;
+}
+
+/* A digit that no word is before, as in «v20.1» and «Python 3.11», not in «lua5». */
+static bool version_begins(const char *output, size_t i)
+{
+	if (!isdigit((unsigned char)output[i]))
+		return false;
+	if (i > 0 && output[i - 1] == 'v')
+		i--;
+	return i == 0 || !(isalnum((unsigned char)output[i - 1]) || strchr(".-_", output[i - 1]));
+}
+
+void language_version_of(const char *output, size_t length, char *ret, size_t size)
+{
+	ret[0] = '\0';
+	for (size_t i = 0; i < length; i++) {
+		size_t end = i, dots = 0;
+
+		if (output[i] != 'g' || i + 2 >= length || output[i + 1] != 'o' || !isdigit((unsigned char)output[i + 2])) {
+			if (!version_begins(output, i))
+				continue;
+		} else {
+			end = i += 2; /* «go1.26» */
+		}
+		/* «12.2.0-14+deb12u1»: what a distribution adds is left out, «1.95.0-nightly» is whole. */
+		for (; end < length && (isalnum((unsigned char)output[end]) || output[end] == '.' ||
+					       (output[end] == '-' && end + 1 < length &&
+						       isalpha((unsigned char)output[end + 1])));
+			end++)
+			dots += output[end] == '.';
+		if (dots == 0 || end - i >= size)
+			continue;
+		memcpy(ret, output + i, end - i);
+		ret[end - i] = '\0';
+		return;
+	}
+}
+
+/* --- caches --- */
+
+/* The directory is bound by the caller's own hand, writable for this one sandbox. */
+static int begin_cache(struct preparation *preparation, struct language_cache *ret)
+{
+	const struct toolchain *toolchain = preparation->choice.toolchain;
+	struct spec *spec = preparation->spec;
+
+	ret->directory = cache_begin(ret->path, preparation->err);
+	if (!ret->directory)
+		return -1;
+	spec_add_bind(spec, ret->directory, DEFINITION_CACHE, false);
+	preparation->values.cache_bound = true;
+	preparation->values.source = "";
+	spec->capture = true;
+	spec->limits.memory_bytes = CACHE_MEMORY_BYTES;
+	spec->limits.disk_bytes = CACHE_DISK_BYTES;
+	if (add_exec(preparation, "run", toolchain->cache_argv, toolchain->cache_timeout_ms) < 0)
+		return -1;
+	spec->execs[spec->execs_count - 1].stdin_kind = STDIN_NULL;
+	return 1;
+}
+
+static void cache_free(struct language_cache *cache)
+{
+	free(cache->directory);
+	free(cache->path);
+	*cache = (struct language_cache){ 0 };
+}
+
+int language_prepare_cache(const struct language *language, struct spec *spec, struct language_cache *ret_cache,
+	struct error *err)
+{
+	cleanup_preparation struct preparation preparation = { 0 };
+	cleanup_free char *there = NULL;
+	int result;
+
+	*ret_cache = (struct language_cache){ 0 };
+	if (prepare(language, spec, &preparation, err) < 0)
+		return -1;
+	there = cache_find(language, &preparation.choice);
+	ret_cache->path = cache_path(language, &preparation.choice);
+	if (there || !ret_cache->path) {
+		cache_free(ret_cache);
+		return 0;
+	}
+	result = begin_cache(&preparation, ret_cache);
+	if (result < 0 && ret_cache->directory)
+		cache_abandon(ret_cache->directory);
+	if (result < 0)
+		cache_free(ret_cache);
+	return result;
+}
+
+int language_finish_cache(struct language_cache *cache, bool filled, struct error *err)
+{
+	int result = 0;
+
+	if (filled)
+		result = cache_commit(cache->directory, cache->path, err);
+	if (!filled || result < 0)
+		cache_abandon(cache->directory);
+	cache_free(cache);
+	return result;
+}
