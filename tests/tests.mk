@@ -79,3 +79,13 @@ tests_cli_load_LINK = $(tool_link) -static
 tests_cli_pty_SOURCES = tests/cli/pty.c
 tests_cli_pty_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
 tests_cli_pty_LINK = $(tool_link)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_revision tests/unit/test_outputs tests/unit/test_tasks
+endif
+tests_unit_test_revision_SOURCES = tests/unit/test_revision.c
+tests_unit_test_revision_LDADD = $(unit_ldadd)
+tests_unit_test_outputs_SOURCES = tests/unit/test_outputs.c
+tests_unit_test_outputs_LDADD = $(unit_ldadd)
+tests_unit_test_tasks_SOURCES = tests/unit/test_tasks.c
+tests_unit_test_tasks_LDADD = $(unit_ldadd)

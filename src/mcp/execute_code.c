@@ -99,6 +99,8 @@ static json_t *output_schema(void)
 		{"stdout_base64", "string", "The exact bytes, where stdout is not UTF-8"},
 		{"stderr_base64", "string", "The exact bytes, where stderr is not UTF-8"},
 		{"compiler_output", "string", "What the compiler of a program that was run wrote"},
+		{"images", "array",
+			"The images that were returned as content, in their order: name, mime_type, bytes"},
 		{"limits_hit", "array",
 			"The limits that were met: limit, value, used, unit, known_from, message"},
 		{"limits", "object", "Each limit: value, unit, enforced_by"},
@@ -113,6 +115,8 @@ static json_t *output_schema(void)
 			property(properties[i].type, properties[i].description));
 	json_object_set_new(json_object_get(object, "limits_hit"), "items",
 		json_pack("{s:s}", "type", "object"));
+	json_object_set_new(
+		json_object_get(object, "images"), "items", json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
 		json_object_get(object, "warnings"), "items", json_pack("{s:s}", "type", "string"));
 	return json_pack("{s:s, s:[s, s, s, s, s, s, s, s, s, s, s, s], s:o}", "type", "object",
@@ -147,7 +151,8 @@ static json_t *describe(const struct mcp_options *options)
 		"Runs a program in a fresh sandbox on this host and returns its output, its exit code and the limits "
 		"that it met. No network, none of the host's files, nothing kept from one call to the next; the "
 		"working directory /workspace is writable. Limits: %s of memory and %g s unless given, %s of "
-		"files, %d processes; of each output stream the first and last %d bytes are returned. A program "
+		"files, %d processes; of each output stream the first and last %d bytes are returned, the whole is a resource; PNG, JPEG, GIF "
+		"and WebP files that it leaves in /workspace are returned as images. A program "
 		"that exits with a code other than 0, does not compile or meets a limit is a normal result; isError "
 		"means that it could not be run.",
 		memory, (double)options->timeout_default_ms / 1000, disk, (int)limits.pids,
@@ -214,6 +219,20 @@ static int read_network(const json_t *arguments, struct error *err)
 		json_object_get(arguments, "network"), err);
 	return error_hint(
 		err, "The program runs without a network; pass what it needs as files or stdin.");
+}
+
+/* Models know the argument from other servers, so it is not unknown: nothing can be installed is the answer. */
+static int refuse_dependencies(const json_t *arguments, struct error *err)
+{
+	const json_t *packages = NULL;
+
+	if (argument_array(arguments, "dependencies", &packages, err) < 0)
+		return -1;
+	if (json_array_size(packages) == 0)
+		return 0;
+	error_set(err, 0, "dependencies: this version of nsbox cannot install packages yet");
+	return error_hint(err,
+		"Leave dependencies out and use what comes with the language; nothing was run.");
 }
 
 static int read_args(const json_t *arguments, char ***ret, struct error *err)
@@ -328,7 +347,7 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	struct error *err)
 {
 	static const char *const known[] = {"code", "language", "stdin", "args", "env", "files",
-		"timeout", "memory_limit", "network", NULL};
+		"timeout", "memory_limit", "network", "dependencies", NULL};
 	const char *name = NULL, *code = NULL;
 	cleanup_free char **args = NULL;
 	struct language *language;
@@ -342,7 +361,8 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 		argument_string(arguments, "language", true, &name, err) < 0 ||
 		read_timeout(options, arguments, &timeout_ms, err) < 0 ||
 		read_memory(options, arguments, &spec->limits.memory_bytes, err) < 0 ||
-		read_network(arguments, err) < 0 || read_args(arguments, &args, err) < 0)
+		read_network(arguments, err) < 0 || refuse_dependencies(arguments, err) < 0 ||
+		read_args(arguments, &args, err) < 0)
 		return -1;
 	if (language_load(name, &language, err) < 0)
 		return error_context(err, "language");

@@ -262,7 +262,7 @@ static void add_links(json_t *content, const struct output *kept)
 		json_array_append_new(content,
 			json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "type", "resource_link", "uri", uri,
 				"name", stream ? "stderr" : "stdout", "description",
-				"The whole output; in parts of 2 MiB with ?offset=N", "mimeType",
+				"The whole output; in parts of 1 MiB with ?offset=N", "mimeType",
 				"text/plain", "size", (json_int_t)kept->bytes[stream]));
 	}
 }

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/cleanup.h"
+#include "util/utf8.h"
+
 static void invalid(struct jsonrpc_message *message, int code, const char *reason)
 {
 	message->kind = JSONRPC_INVALID;
@@ -123,7 +126,7 @@ static char *to_line(json_t *message, size_t *ret_length)
 /* A copy, since a reference count cannot be changed through const. */
 static json_t *copy_id(const json_t *id)
 {
-	return id ? json_deep_copy(id) : json_null();
+	return json_deep_copy(id);
 }
 
 char *jsonrpc_result(const json_t *id, json_t *result, size_t *ret_length)
@@ -143,10 +146,15 @@ char *jsonrpc_notification(const char *method, json_t *params, size_t *ret_lengt
 char *jsonrpc_error(
 	const json_t *id, int code, const char *reason, json_t *data, size_t *ret_length)
 {
-	json_t *error = json_pack("{s:i, s:s}", "code", code, "message", reason);
+	size_t length;
+	cleanup_free char *text = utf8_replace_invalid(reason, strlen(reason), &length);
+	json_t *error = json_pack("{s:i, s:s%}", "code", code, "message", text, length);
+	json_t *message = json_pack("{s:s}", "jsonrpc", "2.0");
 
 	if (data)
 		json_object_set_new(error, "data", data);
-	return to_line(json_pack("{s:s, s:o, s:o}", "jsonrpc", "2.0", "id", copy_id(id), "error", error),
-		ret_length);
+	if (id)
+		json_object_set_new(message, "id", copy_id(id));
+	json_object_set_new(message, "error", error);
+	return to_line(message, ret_length);
 }

@@ -43,8 +43,9 @@ void jsonrpc_take_apart(json_t *value, struct jsonrpc_message *ret);
 void jsonrpc_message_free(struct jsonrpc_message *message);
 
 /*
- * Messages to be sent, as one line with its newline, malloc'd; NULL when memory is short. `id` NULL is null.
- * `result`, `params` and `data` (which may be NULL) are taken over.
+ * Messages to be sent, as one line with its newline, malloc'd; NULL when memory is short. `result`, `params` and
+ * `data` (which may be NULL) are taken over. An error's `id` NULL: it has none. Its reason may quote what came, cut
+ * anywhere: what is not UTF-8 in it is replaced.
  */
 char *jsonrpc_result(const json_t *id, json_t *result, size_t *ret_length);
 char *jsonrpc_notification(const char *method, json_t *params, size_t *ret_length);

@@ -7,7 +7,8 @@
  *     tools/list, tools/call, resources/list, resources/read, resources/templates/list, prompts/list
  *
  * A request whose _meta has a revision is of the stateless era, whatever came before it; one without is of
- * the connection. Anything else is −32601 at once: clients of both eras find out by it what they speak to.
+ * the connection, unless that was never initialized and has carried requests of the stateless era: then its
+ * _meta was forgotten. Anything else is −32601 at once: clients of both eras find out by it what they speak to.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -75,6 +76,7 @@ static void answer_initialize(struct server *server, const struct request *reque
 	}
 	revision = revision_find(json_string_value(wanted));
 	server->revision = revision <= REVISION_LEGACY_NEWEST ? revision : REVISION_LEGACY_NEWEST;
+	server->initialized = true;
 	send_result(server, request->message->id, server->revision, RESULT_PLAIN,
 		json_pack("{s:s, s:o, s:o, s:s}", "protocolVersion",
 			revision_name(server->revision), "capabilities",
@@ -208,8 +210,10 @@ static void answer_task_cancel(struct server *server, const struct request *requ
 		return;
 	for (call = server->calls.first; call; call = next) {
 		next = call->next;
-		if (call->task == task)
-			cancel_call(server, call);
+		if (call->task != task)
+			continue;
+		call->task = NULL; /* whose place may be another's before everything of the run is gone */
+		cancel_call(server, call);
 	}
 	task_cancel(task);
 	reply(server, request, RESULT_PLAIN, json_object());
@@ -327,18 +331,28 @@ static void refuse_version(
 			"requested", requested));
 }
 
+/* Whether the request is one of the stateless era whose _meta was forgotten. */
+static bool lacks_meta(
+	const struct server *server, const struct request *request, const struct method *method)
+{
+	if (request->stateless || method->era == ERA_CONNECTION)
+		return false;
+	return (server->stateless && !server->initialized) ||
+	       method->answer == answer_discover;
+}
+
 static void dispatch(struct server *server, const struct request *request)
 {
 	const char *name = request->message->method;
 	const struct method *method = find_method(name);
 	char reason[128];
 
-	if (method &&
-		(method->era == ERA_BOTH || (method->era == ERA_STATELESS) == request->stateless)) {
-		method->answer(server, request);
-	} else if (method && method->era == ERA_STATELESS && strcmp(name, "server/discover") == 0) {
+	if (method && lacks_meta(server, request, method)) {
 		refuse(server, request, JSONRPC_INVALID_PARAMS,
 			"params._meta: io.modelcontextprotocol/protocolVersion and clientCapabilities are missing");
+	} else if (method && (method->era == ERA_BOTH ||
+				     (method->era == ERA_STATELESS) == request->stateless)) {
+		method->answer(server, request);
 	} else {
 		snprintf(reason, sizeof reason, "method not found: %.80s", name);
 		refuse(server, request, JSONRPC_METHOD_NOT_FOUND, reason);
@@ -364,7 +378,7 @@ void handle_request(struct server *server, const struct jsonrpc_message *message
 		return;
 	case META_OK:
 		request.revision = meta.revision;
-		request.stateless = true;
+		request.stateless = server->stateless = true;
 		request.tasks = meta.tasks;
 		dispatch(server, &request);
 		return;

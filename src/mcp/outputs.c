@@ -95,7 +95,7 @@ json_t *outputs_list(const struct outputs *outputs)
 				json_pack("{s:s, s:s, s:s, s:s, s:I}", "uri", uri, "name",
 					streams[stream], "description",
 					"The whole output of a run whose result left some out; read "
-					"in parts of 2 MiB with ?offset=N",
+					"in parts of 1 MiB with ?offset=N",
 					"mimeType", "text/plain", "size",
 					(json_int_t)output->bytes[stream]));
 		}
@@ -108,7 +108,7 @@ json_t *outputs_templates(void)
 	return json_pack("[{s:s, s:s, s:s, s:s}]", "uriTemplate",
 		"nsbox://output/{id}/{stream}{?offset}", "name", "output", "description",
 		"The whole output of a run whose result left some out, from the byte `offset` on; "
-		"at most 2 MiB at a time. `stream` is stdout or stderr; a result names its id.",
+		"at most 1 MiB at a time. `stream` is stdout or stderr; a result names its id.",
 		"mimeType", "text/plain");
 }
 

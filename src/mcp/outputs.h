@@ -8,7 +8,8 @@
  * OUTPUTS_MAX are kept.
  *
  * They are resources: nsbox://output/ID/stdout and …/stderr, where ID is 128 random bits. One reading
- * returns at most OUTPUT_PART_BYTES; the part from another offset is nsbox://output/ID/stdout?offset=N.
+ * returns at most OUTPUT_PART_BYTES; the part from another offset is nsbox://output/ID/stdout?offset=N. A byte
+ * takes up to six in JSON (\u0000), and clients refuse a message above 10 MiB.
  */
 
 #include <jansson.h>
@@ -17,7 +18,7 @@
 
 struct error;
 
-enum { OUTPUTS_MAX = 64, OUTPUT_ID_LENGTH = 32, OUTPUT_PART_BYTES = 2 << 20 };
+enum { OUTPUTS_MAX = 64, OUTPUT_ID_LENGTH = 32, OUTPUT_PART_BYTES = 1 << 20 };
 
 struct output {
 	char id[OUTPUT_ID_LENGTH + 1];

@@ -39,7 +39,8 @@ enum request_meta_result request_meta_read(
 	const json_t *version = json_object_get(meta, META_PREFIX "protocolVersion");
 	const json_t *capabilities = json_object_get(meta, META_PREFIX "clientCapabilities");
 
-	if (!version && !capabilities)
+	if (!version && !capabilities && !json_object_get(meta, META_PREFIX "clientInfo") &&
+		!json_object_get(meta, META_PREFIX "logLevel"))
 		return META_ABSENT;
 	if (!json_is_string(version)) {
 		*ret_reason = "params._meta: " META_PREFIX "protocolVersion: expected a string";

@@ -38,7 +38,7 @@ struct request_meta {
 };
 
 enum request_meta_result {
-	META_ABSENT,      /* no revision in it: the request is of a connection that was initialized */
+	META_ABSENT,      /* nothing of 2026-07-28 in it: the request is of a connection that is initialized */
 	META_OK,          /* *ret is set */
 	META_INVALID,     /* *ret_reason says what is missing */
 	META_UNSUPPORTED, /* a revision that is not spoken without initialize; *ret_reason is its name */

@@ -29,6 +29,8 @@ struct server {
 	struct tasks tasks;
 	json_t *tools;          /* tools/list, once it was asked for: it stays the same */
 	enum revision revision; /* of the connection: what initialize agreed on */
+	bool initialized;       /* by a request; before it the newest of its era is spoken */
+	bool stateless;         /* some request was of the stateless era */
 	int signal_fd;
 	int parent_fd; /* a pidfd, or -1 */
 	bool drained;  /* the reader has no whole line left */
@@ -41,7 +43,7 @@ struct server {
 void send_result(struct server *server, const json_t *id, enum revision revision,
 	enum result_kind kind, json_t *result);
 
-/* `data` (taken over) may be NULL. */
+/* `data` (taken over) may be NULL, and `id`, where what came has none that could be read. */
 void send_error(
 	struct server *server, const json_t *id, int code, const char *reason, json_t *data);
 

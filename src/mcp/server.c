@@ -9,7 +9,8 @@
  *
  * Memory is bounded from both sides: nothing is read from a client that lets too much of our output
  * or too many of its calls pile up. While that is so its pings and cancellations wait as well; if it
- * goes away it is noticed.
+ * goes away it is noticed. Nor are results taken from the supervisors or runs started then: what has
+ * ended waits in its supervisor.
  *
  * The server ends, and with it every run, when the client closes our input or stops to exist (its pidfd
  * becomes readable: a client's other children may hold our input open), when output fails, or on
@@ -97,10 +98,12 @@ void send_result(struct server *server, const json_t *id, enum revision revision
 	send_line(server, line, length);
 }
 
+/* An error whose request could not be told has the id null in JSON-RPC, and since 2025-11-25 in MCP none. */
 void send_error(struct server *server, const json_t *id, int code, const char *reason, json_t *data)
 {
+	const json_t *shown = id || server->revision >= REVISION_2025_11_25 ? id : json_null();
 	size_t length = 0;
-	char *line = jsonrpc_error(id, code, reason, data, &length);
+	char *line = jsonrpc_error(shown, code, reason, data, &length);
 
 	send_line(server, line, length);
 }
@@ -120,7 +123,7 @@ static void answer_call(struct server *server, struct call *call, json_t *result
 		revision_fit_tool_result(call->revision, result);
 	if (call->task) {
 		if (call->task->status == TASK_WORKING)
-			task_complete(call->task,
+			task_complete(&server->tasks, call->task,
 				revision_fit_result(call->revision, RESULT_PLAIN, result));
 		else
 			json_decref(result);
@@ -214,10 +217,15 @@ static void handle_line(struct server *server, const char *line, size_t length)
 	handle_message(server, &message, length);
 }
 
+static bool output_has_room(const struct server *server)
+{
+	return writer_pending(&server->writer) < OUTPUT_PENDING_MAX;
+}
+
 static bool accepting(const struct server *server)
 {
-	return writer_pending(&server->writer) < OUTPUT_PENDING_MAX &&
-	       server->calls.queued_bytes < QUEUED_BYTES_MAX && server->calls.count < CALLS_MAX;
+	return output_has_room(server) && server->calls.queued_bytes < QUEUED_BYTES_MAX &&
+	       server->calls.count < CALLS_MAX;
 }
 
 /* Handles some of what was read, as far as there is room for what comes of it. */
@@ -279,7 +287,8 @@ static int next_task_ms(const struct server *server)
 
 static void start_calls(struct server *server)
 {
-	while (!server->ending && server->calls.running < server->options->parallel_max) {
+	while (!server->ending && output_has_room(server) &&
+		server->calls.running < server->options->parallel_max) {
 		struct call *call = call_list_queued(&server->calls);
 		struct runner_io io;
 		struct error err;
@@ -304,8 +313,7 @@ static void tell_progress(struct server *server, struct call *call, const json_t
 	char *line;
 
 	if (call->task && json_is_string(last_line))
-		snprintf(call->task->last_line, sizeof call->task->last_line, "%s",
-			json_string_value(last_line));
+		task_set_last_line(call->task, json_string_value(last_line));
 	if (call->silent || !call->progress_token || !json_is_string(last_line) ||
 		seconds <= call->progress || writer_pending(&server->writer) > PROGRESS_PENDING_MAX)
 		return;
@@ -401,11 +409,13 @@ static void fill_poll_set(const struct server *server, struct poll_set *set)
 	set->fds[POLL_SPAWNER] = (struct pollfd){.fd = server->runner.fd, .events = POLLIN};
 	set->count = POLL_CALLS;
 	for (struct call *call = server->calls.first; call; call = call->next) {
+		bool waits = !call->silent && !output_has_room(server);
+
 		if (!call->running)
 			continue;
 		set->calls[set->count - POLL_CALLS] = call;
-		set->fds[set->count++] = (struct pollfd){
-			.fd = call->io.fd, .events = POLLIN | (call->io.out ? POLLOUT : 0)};
+		set->fds[set->count++] = (struct pollfd){.fd = waits ? -1 : call->io.fd,
+			.events = POLLIN | (call->io.out ? POLLOUT : 0)};
 	}
 	if (server->ending) {
 		set->fds[POLL_PARENT].fd = set->fds[POLL_INPUT].fd = -1;

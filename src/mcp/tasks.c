@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "mcp/outputs.h"
+#include "util/utf8.h"
 
 static int64_t wall_clock_ms(void)
 {
@@ -23,19 +24,36 @@ static void clear(struct task *task)
 	memset(task, 0, sizeof *task);
 }
 
-static struct task *find_place(struct tasks *tasks)
+/* The one that ended and is the oldest; `except` does not count. NULL: none. */
+static struct task *find_oldest(struct tasks *tasks, const struct task *except)
 {
 	struct task *oldest = NULL;
 
 	for (size_t i = 0; i < TASKS_MAX; i++) {
 		struct task *task = &tasks->entries[i];
 
-		if (!task->id[0])
-			return task;
-		if (task->status != TASK_WORKING && (!oldest || task->created_ms < oldest->created_ms))
+		if (task->id[0] && task->status != TASK_WORKING && task != except &&
+			(!oldest || task->created_ms < oldest->created_ms))
 			oldest = task;
 	}
 	return oldest;
+}
+
+static struct task *find_place(struct tasks *tasks)
+{
+	for (size_t i = 0; i < TASKS_MAX; i++)
+		if (!tasks->entries[i].id[0])
+			return &tasks->entries[i];
+	return find_oldest(tasks, NULL);
+}
+
+static size_t results_bytes(const struct tasks *tasks)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < TASKS_MAX; i++)
+		sum += tasks->entries[i].result_bytes;
+	return sum;
 }
 
 struct task *tasks_add(struct tasks *tasks)
@@ -69,10 +87,26 @@ struct task *tasks_find(struct tasks *tasks, const char *id)
 	return NULL;
 }
 
-void task_complete(struct task *task, json_t *result)
+void task_complete(struct tasks *tasks, struct task *task, json_t *result)
 {
+	struct task *oldest;
+
 	task->status = TASK_COMPLETED;
 	task->result = result;
+	task->result_bytes = json_dumpb(result, NULL, 0, JSON_COMPACT);
+	task->updated_ms = wall_clock_ms();
+	while (results_bytes(tasks) > TASK_RESULTS_BYTES_MAX && (oldest = find_oldest(tasks, task)))
+		clear(oldest);
+}
+
+void task_set_last_line(struct task *task, const char *line)
+{
+	size_t length = strlen(line);
+
+	if (length >= sizeof task->last_line)
+		length = utf8_boundary_before(line, length, sizeof task->last_line - 1);
+	memcpy(task->last_line, line, length);
+	task->last_line[length] = '\0';
 	task->updated_ms = wall_clock_ms();
 }
 

@@ -5,7 +5,8 @@
 /*
  * Tasks: the extension io.modelcontextprotocol/tasks of 2026-07-28. A call of a client that takes part in
  * it and that has not ended after TASK_AFTER_MS is answered with a task; the client polls for the result
- * with tasks/get. Tasks live as long as the server, at most TASK_TTL_MS, and the last TASKS_MAX of them.
+ * with tasks/get. Tasks live as long as the server, at most TASK_TTL_MS, and the last TASKS_MAX of them,
+ * or fewer where their results would take more than TASK_RESULTS_BYTES_MAX.
  */
 
 #include <jansson.h>
@@ -17,6 +18,7 @@ enum {
 	TASK_TTL_MS = 60 * 60 * 1000,
 	TASK_POLL_MS = 1000,
 	TASKS_MAX = 256,
+	TASK_RESULTS_BYTES_MAX = 32 << 20,
 	TASK_ID_LENGTH = 32,
 };
 
@@ -28,6 +30,7 @@ struct task {
 	int64_t created_ms, updated_ms; /* CLOCK_REALTIME */
 	char last_line[256];            /* of the output, while it works */
 	json_t *result;                 /* TASK_COMPLETED: a CallToolResult */
+	size_t result_bytes;            /* as JSON */
 };
 
 struct tasks {
@@ -43,8 +46,11 @@ struct task *tasks_add(struct tasks *tasks);
 /* The task of that id whose time is not over, or NULL. */
 struct task *tasks_find(struct tasks *tasks, const char *id);
 
-/* The task has a result (taken over). */
-void task_complete(struct task *task, json_t *result);
+/* The task has a result (taken over). Older tasks that ended may be forgotten for it. */
+void task_complete(struct tasks *tasks, struct task *task, json_t *result);
+
+/* What the task's program wrote last, as it is shown while the task works. Cut where it is long. */
+void task_set_last_line(struct task *task, const char *line);
 
 void task_cancel(struct task *task);
 

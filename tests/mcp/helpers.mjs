@@ -7,7 +7,9 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import assert from 'node:assert/strict';
 import { after } from 'node:test';
+import { Conversation } from './schema.mjs';
 
 export const nsbox = process.env.NSBOX;
 if (!nsbox)
@@ -23,6 +25,34 @@ after(() => servers.forEach(pid => {
 	}
 }));
 
+// Whatever a file's tests are about: what the servers sent was valid.
+const conversations = [];
+after(() => assert.deepEqual(conversations.flatMap(one => one.errors), [], 'messages against the schema of their revision'));
+
+export function newConversation() {
+	conversations.push(new Conversation());
+	return conversations.at(-1);
+}
+
+// Lets the conversation see what goes through a transport of an SDK. To be called before connect.
+export function watchTransport(transport, conversation) {
+	const send = transport.send.bind(transport);
+	transport.send = (message, ...rest) => {
+		conversation.sent(message);
+		return send(message, ...rest);
+	};
+	let onmessage;
+	Object.defineProperty(transport, 'onmessage', {
+		get: () => onmessage,
+		set: handler => {
+			onmessage = handler && ((message, ...rest) => {
+				conversation.received(message);
+				return handler(message, ...rest);
+			});
+		},
+	});
+}
+
 export const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
 export const newMarker = () => 'marker-' + randomBytes(8).toString('hex');
 
@@ -34,6 +64,7 @@ export async function connect({ args = [], env = {} } = {}) {
 		env: { ...process.env, ...env },
 		stderr: 'pipe',
 	});
+	watchTransport(transport, newConversation());
 	const client = new Client({ name: 'nsbox-tests', version: '1' });
 	const errors = [];
 	client.onerror = error => errors.push(error);
@@ -65,6 +96,7 @@ export class RawServer {
 		this.lines = [];
 		this.stderr = '';
 		this.waiting = [];
+		this.conversation = newConversation();
 		this.exit = new Promise(resolve => this.child.on('exit', (code, signal) => resolve({ code, signal })));
 		this.child.stderr.on('data', data => this.stderr += data);
 		createInterface({ input: this.child.stdout, crlfDelay: Infinity }).on('line', line => {
@@ -78,8 +110,22 @@ export class RawServer {
 	}
 
 	write(message) {
+		this.note(message);
 		this.child.stdin.write(typeof message === 'string' || Buffer.isBuffer(message) ? message :
 			JSON.stringify(message) + '\n');
+	}
+
+	// Bytes may hold several messages, and what is no message.
+	note(message) {
+		if (typeof message === 'object' && !Buffer.isBuffer(message))
+			return this.conversation.sent(message);
+		for (const line of message.length < 1 << 20 ? message.toString().split('\n') : []) {
+			try {
+				this.conversation.sent(JSON.parse(line));
+			} catch {
+				// that is the test
+			}
+		}
 	}
 
 	// The next message; fails when none comes.
@@ -88,7 +134,9 @@ export class RawServer {
 			new Promise(resolve => this.waiting.push(resolve)),
 			sleep(ms).then(() => { throw new Error('no message came; stderr: ' + this.stderr); }),
 		]);
-		return JSON.parse(line);
+		const message = JSON.parse(line);
+		this.conversation.received(message);
+		return message;
 	}
 
 	async ask(method, params, id = 1) {

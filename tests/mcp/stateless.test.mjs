@@ -121,7 +121,7 @@ describe('outputs that are kept', () => {
 			uri = part._meta?.['nsbox/next'];
 			parts++;
 		}
-		assert.equal(parts, 2);
+		assert.equal(parts, 3);
 		assert.equal(whole, 'é'.repeat(1500000));
 		assert.ok((await ask('resources/list')).result.resources.some(resource => resource.uri === link.uri));
 	});

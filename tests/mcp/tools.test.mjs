@@ -67,7 +67,9 @@ const wrong = [
 	[{ ...code, files: { '': '' } }, /expected a path relative/],
 	[{ ...code, files: { 'a//b': '' } }, /expected a path relative/],
 	[{ ...code, files: { 'main.sh': '' } }, /^files: "main\.sh" is where the code itself is written$/],
-	[{ ...code, dependencies: ['x'] }, /^unknown argument "dependencies"; this tool takes code, language, stdin/],
+	[{ ...code, dependencies: ['x'] }, /^dependencies: this version of nsbox cannot install packages yet/],
+	[{ ...code, dependencies: 'x' }, /^dependencies: expected an array of strings, got "x"$/],
+	[{ ...code, requirements: ['x'] }, /^unknown argument "requirements"; this tool takes code, language, stdin/],
 ];
 
 describe('wrong arguments: an isError result that says what was expected', () => {

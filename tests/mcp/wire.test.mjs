@@ -11,7 +11,7 @@ let server;
 before(() => server = new RawServer());
 
 // Sends raw bytes, expects one error, and that the server goes on.
-async function refused(line, code, id = null) {
+async function refused(line, code, id) {
 	server.write(line);
 	const answer = await server.read();
 	assert.equal(answer.jsonrpc, '2.0');
@@ -66,6 +66,7 @@ test('notifications, answers and empty lines are not answered', async () => {
 
 test('messages in pieces, and several in one write', async () => {
 	const ping = id => JSON.stringify({ jsonrpc: '2.0', id, method: 'ping' }) + '\n';
+	server.note(ping('piece'));
 	for (const byte of Buffer.from(ping('piece')))
 		server.child.stdin.write(Buffer.from([byte]));
 	assert.equal((await server.read()).id, 'piece');

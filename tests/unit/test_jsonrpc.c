@@ -119,9 +119,16 @@ static void test_answers(void **state)
 	line = jsonrpc_result(id, json_pack("{s:s}", "t", "x\ny"), &length);
 	expect(line, length,
 		"{\"jsonrpc\":\"2.0\",\"id\":\"a\\nb\",\"result\":{\"t\":\"x\\ny\"}}\n");
-	line = jsonrpc_error(NULL, JSONRPC_PARSE_ERROR, "why", NULL, &length);
+	line = jsonrpc_error(json_null(), JSONRPC_PARSE_ERROR, "why", NULL, &length);
 	expect(line, length,
 		"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"why\"}}\n");
+	line = jsonrpc_error(NULL, -5, "why", json_pack("[i]", 1), &length);
+	expect(line, length,
+		"{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-5,\"message\":\"why\",\"data\":[1]}}\n");
+	/* A name that was cut inside of a character. */
+	line = jsonrpc_error(id, -5, "no such method: \xc3", NULL, &length);
+	expect(line, length,
+		"{\"jsonrpc\":\"2.0\",\"id\":\"a\\nb\",\"error\":{\"code\":-5,\"message\":\"no such method: \xef\xbf\xbd\"}}\n");
 	line = jsonrpc_notification("n", json_object(), &length);
 	expect(line, length, "{\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":{}}\n");
 	json_decref(id);
