@@ -10,7 +10,7 @@ setup() {
   export TMPDIR=$place/tmp
   mkdir "$TMPDIR"
   seconds=$(mark)
-  "$nsbox" run true # sweeps what the test before killed
+  "$nsbox" run ${NSBOX_TEST_OPTIONS:-} true # sweeps what the test before killed
   before=$(traces)
 }
 
@@ -35,7 +35,7 @@ nothing_is_left() {
 # A killed supervisor cannot remove its cgroup: the next one that makes a sandbox does.
 nothing_is_left_for_the_next() {
   eventually nothing_runs "sleep $seconds"
-  "$nsbox" run true
+  "$nsbox" run ${NSBOX_TEST_OPTIONS:-} true
   nothing_is_left
 }
 
@@ -44,7 +44,7 @@ same_traces() {
 }
 
 start() {
-  "$nsbox" run --timeout none "$@" -- sh -c "sleep $seconds & sleep $seconds" </dev/null >/dev/null 2>&1 &
+  "$nsbox" run ${NSBOX_TEST_OPTIONS:-} --timeout none "$@" -- sh -c "sleep $seconds & sleep $seconds" </dev/null >/dev/null 2>&1 &
   runner=$!
   eventually inner_pid "sleep $seconds" >/dev/null
 }
@@ -102,7 +102,7 @@ slot_is_locked() {
 
 @test "after SIGKILL of nsbox at any moment" {
   for delay in 0.000 0.002 0.003 0.004 0.005 0.006 0.008 0.010 0.015 0.020; do
-    "$nsbox" run --timeout none -- sleep "$seconds" </dev/null >/dev/null 2>&1 &
+    "$nsbox" run ${NSBOX_TEST_OPTIONS:-} --timeout none -- sleep "$seconds" </dev/null >/dev/null 2>&1 &
     runner=$!
     sleep "$delay"
     kill -KILL "$runner"
@@ -132,12 +132,12 @@ slot_is_locked() {
 }
 
 @test "after Ctrl-C on a terminal, and after the terminal is gone" {
-  run "$pty" wait:ready pause:300 "type:\\x03" -- "$nsbox" run -- sh -c "echo ready; sleep $seconds"
+  run "$pty" wait:ready pause:300 "type:\\x03" -- "$nsbox" run ${NSBOX_TEST_OPTIONS:-} -- sh -c "echo ready; sleep $seconds"
   [ "$status" = 130 ]
   nothing_is_left
-  run "$pty" wait:ready signal:HUP -- "$nsbox" run -- sh -c "echo ready; sleep $seconds"
+  run "$pty" wait:ready signal:HUP -- "$nsbox" run ${NSBOX_TEST_OPTIONS:-} -- sh -c "echo ready; sleep $seconds"
   nothing_is_left
-  run "$pty" wait:ready signal:KILL -- "$nsbox" run -- sh -c "echo ready; sleep $seconds"
+  run "$pty" wait:ready signal:KILL -- "$nsbox" run ${NSBOX_TEST_OPTIONS:-} -- sh -c "echo ready; sleep $seconds"
   nothing_is_left_for_the_next
 }
 
@@ -152,7 +152,7 @@ slot_is_locked() {
 
 @test "two hundred at once" {
   for i in {1..200}; do
-    "$nsbox" run -- sh -c "sleep $seconds & echo $i" </dev/null >"$place/out.$i" 2>"$place/err.$i" &
+    "$nsbox" run ${NSBOX_TEST_OPTIONS:-} -- sh -c "sleep $seconds & echo $i" </dev/null >"$place/out.$i" 2>"$place/err.$i" &
     ((i % 40)) || sleep 0.05
   done
   wait

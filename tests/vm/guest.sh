@@ -40,7 +40,7 @@ chown -R $uid:$uid "$delegated/shell" "$delegated/sandboxes"
 echo "+cpu +memory +pids" >"$delegated/cgroup.subtree_control"
 
 export NSBOX=$place/build/nsbox NSBOX_TEST_TOOLS=$place/build/tests/cli NSBOX_LANGUAGES_DIR=$place/languages
-export BATS_TEST_TIMEOUT=120 # seconds
+export BATS_TEST_TIMEOUT=300 # seconds
 export PROBE=$place/build/tests/escape/probe PTY=$place/build/tests/cli/pty CMOCKA_MESSAGE_OUTPUT=TAP
 
 failed=0
