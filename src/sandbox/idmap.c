@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -224,12 +225,17 @@ static void swapped_map_text(const struct idmap *idmap, uint32_t id, char *text,
 /* A process in a new user namespace that waits to be killed: it carries the namespace until we hold it by descriptor. */
 static pid_t clone_namespace_holder(void)
 {
+	pid_t maker = getpid();
 	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
 
-	if (pid == 0)
-		for (;;)
-			pause();
-	return pid;
+	if (pid != 0)
+		return pid;
+	/* Nothing of ours is kept open by it, and it goes with us. */
+	syscall(SYS_close_range, 0U, ~0U, 0U);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != maker)
+		_exit(1);
+	for (;;)
+		pause();
 }
 
 static int write_swapped_maps(const struct idmap *idmap, pid_t pid, struct error *err)

@@ -25,6 +25,7 @@
 #include "sandbox/diagnose.h"
 #include "sandbox/hostroot.h"
 #include "sandbox/idmap.h"
+#include "sandbox/modefilter.h"
 #include "sandbox/mounts.h"
 #include "sandbox/procfs.h"
 #include "sandbox/spec.h"
@@ -632,6 +633,14 @@ static int drop_capabilities(struct error *err)
 	return failed ? -1 : 0;
 }
 
+static bool writes_to_the_host(const struct spec *spec)
+{
+	for (size_t i = 0; i < spec->mounts_count; i++)
+		if (spec->mounts[i].kind == MOUNT_BIND && !spec->mounts[i].read_only)
+			return true;
+	return false;
+}
+
 static int load_filter(const struct inside *inside, struct error *err)
 {
 	struct sock_fprog program = {.len = (unsigned short)inside->filter_length,
@@ -639,6 +648,8 @@ static int load_filter(const struct inside *inside, struct error *err)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, errno, "setting no_new_privs");
+	if (writes_to_the_host(inside->spec) && modefilter_load(err) < 0)
+		return -1;
 	if (inside->filter && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
 		return error_set(err, errno, "loading the seccomp filter");
 	return 0;
@@ -662,7 +673,6 @@ static int drop_rights(const struct inside *inside, struct error *err)
 
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_MSGQUEUE, &none) < 0)
 		return error_set(err, errno, "setting resource limits");
-	umask(022);
 	if (leave_keyring(inside, err) < 0 || drop_capabilities(err) < 0)
 		return -1;
 	/* From here the files of /proc/1 belong to the host's root. */
@@ -730,6 +740,7 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 	const struct spec *spec = inside->spec;
 	struct root root = {.fd = -1, .proc = -1, .dev = -1, .terminal_master = -1, .terminal = -1};
 
+	umask(022);
 	prefer_for_oom();
 	if (take_ids(inside, err) < 0 || take_stdio(inside, stdio, err) < 0 ||
 		build_root(inside, &root, err) < 0)

@@ -48,6 +48,9 @@ static const char *const masked[] = {
 static void set_namespace_sysctls(int proc, bool own_network)
 {
 	write_small_file(proc, "sys/user/max_user_namespaces", "0");
+	/* System V semaphores and messages are kernel memory that no one counts without a cgroup. */
+	write_small_file(proc, "sys/kernel/sem", "250 32000 100 128");
+	write_small_file(proc, "sys/kernel/msgmni", "128");
 	if (own_network)
 		write_small_file(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0");
 }

@@ -80,7 +80,8 @@ static void fill(struct relay *relay)
 		relay_close(relay);
 		return;
 	}
-	n = read(relay->from, relay->buffer, relay->size);
+	n = relay->from_socket ? recv(relay->from, relay->buffer, relay->size, MSG_DONTWAIT)
+			       : read(relay->from, relay->buffer, relay->size);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	relay->start = 0;

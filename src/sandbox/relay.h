@@ -26,6 +26,7 @@ struct relay {
 	int from; /* -1: only what is in the buffer */
 	int to;
 	bool owns_from, owns_to;
+	bool from_socket; /* read without waiting and without taking descriptors that come with the bytes */
 	enum relay_target target;
 	int eof_byte; /* sent once when `from` has ended (for a terminal's end of file); -1: nothing */
 	bool drop;    /* the target is gone, but go on reading */

@@ -6,10 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "sandbox/mounts.h"
@@ -102,6 +105,75 @@ static int copy_in(struct stdio *stdio, int index, int fd, struct error *err)
 	return 0;
 }
 
+static int refuse(int index, const char *what, struct error *err)
+{
+	error_set(err, 0, "%s is %s, through which the command could reach the host", names[index],
+		what);
+	return error_hint(err, index == 0 ? "redirect it from a file, a pipe or /dev/null"
+					  : "redirect it to a file, a pipe or /dev/null");
+}
+
+/* Standard error on the file of standard output, as after «> log 2>&1»: one pipe keeps their order. */
+static bool same_file(int a, int b)
+{
+	struct stat first, second;
+
+	return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+	       first.st_ino == second.st_ino && fcntl(a, F_GETFL) == fcntl(b, F_GETFL) &&
+	       lseek(a, 0, SEEK_CUR) == lseek(b, 0, SEEK_CUR);
+}
+
+static bool same_socket(int a, int b)
+{
+	struct stat first, second;
+
+	return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+	       first.st_ino == second.st_ino;
+}
+
+/* The supervisor writes to `index` what the command writes into a pipe. */
+static int copy_out(struct stdio *stdio, int index, bool joined, struct error *err)
+{
+	int ends[2];
+
+	if (joined) {
+		stdio->child[index] = duplicate(stdio->child[1], err);
+		return stdio->child[index] < 0 ? -1 : 0;
+	}
+	if (make_pipe(ends, err) < 0)
+		return -1;
+	stdio->child[index] = ends[1];
+	/* The command can open the pipe for reading too, and be before us: we must not wait then. */
+	set_nonblocking(ends[0]);
+	relay_init(add_relay(stdio), ends[0], true, index, false, relay_target_of(index));
+	stdio->relays[stdio->relays_count - 1].number = index;
+	return 0;
+}
+
+/*
+ * A socket is never passed on. The command could connect it anew, in the host's network, send with it to
+ * whom it likes, or take descriptors that wait in it. Its bytes are carried instead.
+ */
+static int give_socket(struct stdio *stdio, int index, struct error *err)
+{
+	int domain = -1, type = -1, listening = 1;
+	socklen_t size = sizeof domain;
+
+	if (getsockopt(index, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
+		getsockopt(index, SOL_SOCKET, SO_TYPE, &type, &size) < 0 ||
+		getsockopt(index, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) < 0)
+		return error_set(err, errno, "looking at %s", names[index]);
+	if (type != SOCK_STREAM || listening ||
+		(domain != AF_UNIX && domain != AF_INET && domain != AF_INET6))
+		return refuse(index, "a socket that is no connection", err);
+	if (index > 0)
+		return copy_out(stdio, index, index == 2 && same_socket(1, 2), err);
+	if (copy_in(stdio, index, index, err) < 0)
+		return -1;
+	stdio->relays[stdio->relays_count - 1].from_socket = true;
+	return 0;
+}
+
 static int give_file_for_reading(struct stdio *stdio, int index, struct error *err)
 {
 	if (geteuid() == 0) {
@@ -121,32 +193,6 @@ static int give_file_for_reading(struct stdio *stdio, int index, struct error *e
 	return copy_in(stdio, index, index, err);
 }
 
-/* Standard error on the file of standard output, as after «> log 2>&1»: one pipe keeps their order. */
-static bool same_file(int a, int b)
-{
-	struct stat first, second;
-
-	return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-	       first.st_ino == second.st_ino && fcntl(a, F_GETFL) == fcntl(b, F_GETFL) &&
-	       lseek(a, 0, SEEK_CUR) == lseek(b, 0, SEEK_CUR);
-}
-
-static int give_file_for_writing(struct stdio *stdio, int index, bool joined, struct error *err)
-{
-	int ends[2];
-
-	if (joined) {
-		stdio->child[index] = duplicate(stdio->child[1], err);
-		return stdio->child[index] < 0 ? -1 : 0;
-	}
-	if (make_pipe(ends, err) < 0)
-		return -1;
-	stdio->child[index] = ends[1];
-	relay_init(add_relay(stdio), ends[0], true, index, false, RELAY_FILE);
-	stdio->relays[stdio->relays_count - 1].number = index;
-	return 0;
-}
-
 static bool is_harmless_device(const struct stat *st)
 {
 	/* null, zero, full, random, urandom: the kernel's own memory devices that everybody has */
@@ -160,12 +206,12 @@ static bool is_harmless_device(const struct stat *st)
 	return false;
 }
 
-static int refuse(int index, const char *what, struct error *err)
+/* A FIFO is a file of the host: its mode, say, could be changed through the descriptor. */
+static bool is_nameless_pipe(int fd)
 {
-	error_set(err, 0, "%s is %s, through which the command could reach the host", names[index],
-		what);
-	return error_hint(err, index == 0 ? "redirect it from a file, a pipe or /dev/null"
-					  : "redirect it to a file, a pipe or /dev/null");
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
 static int inherit(struct stdio *stdio, int index, struct error *err)
@@ -183,14 +229,19 @@ static int inherit(struct stdio *stdio, int index, struct error *err)
 	case S_IFREG:
 		if (index == 0 || (flags & O_ACCMODE) == O_RDONLY)
 			return give_file_for_reading(stdio, index, err);
-		return give_file_for_writing(stdio, index, index == 2 && same_file(1, 2), err);
+		return copy_out(stdio, index, index == 2 && same_file(1, 2), err);
 	case S_IFCHR:
 		if (!isatty(index) && !is_harmless_device(&st))
 			return refuse(index, "a device", err);
 		break;
 	case S_IFIFO:
-	case S_IFSOCK:
+		if (!is_nameless_pipe(index))
+			return index > 0 ? copy_out(stdio, index, index == 2 && same_socket(1, 2),
+						   err)
+					 : copy_in(stdio, index, index, err);
 		break;
+	case S_IFSOCK:
+		return give_socket(stdio, index, err);
 	case S_IFDIR:
 		return refuse(index, "a directory", err);
 	case S_IFBLK:

@@ -9,7 +9,8 @@
  * root, a file opened for reading can be opened again for writing, and a log opened for appending can be
  * truncated. So each of the caller's is classed first:
  *
- *     pipe, socket, terminal, /dev/null and its kin   passed on
+ *     pipe without a name, terminal, /dev/null and its kin   passed on
+ *     connected stream socket, FIFO                   its bytes carried through a pipe
  *     regular file, for reading                       opened anew through a read-only clone of its mount,
  *                                                     or, where it has no name, copied through a pipe
  *     regular file, for writing                       written by the supervisor from a pipe

@@ -532,10 +532,32 @@ static bool output_pending(struct run *run)
 	return pending || (run->terminal.master >= 0 && relay_active(&run->terminal.relays[1]));
 }
 
+/* Whether one of the signals that came is meant to end us. */
+static bool told_to_end(struct run *run)
+{
+	struct signalfd_siginfo info;
+	bool end = false;
+
+	while (read(run->signal_fd, &info, sizeof info) == sizeof info)
+		end |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
+		       info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
+	return end;
+}
+
+/* What was read and is still to be written. */
+static bool writing_pending(struct run *run)
+{
+	for (size_t i = 0; relay_of(run, i); i++)
+		if (relay_active(relay_of(run, i)) && relay_of(run, i)->length > 0)
+			return true;
+	return false;
+}
+
 /*
- * Carries on what is left in the pipes. Once the sandbox is gone each of them ends, and it is only the
- * caller's own reader that can keep us waiting, as it would any program; a signal or a cancellation ends
- * that. Between two commands (until_us) the agent could hold a pipe open.
+ * Carries on what is left in the pipes. The writers are dead, so what they wrote is there: no more is
+ * waited for, as a pipe's other end may lie in a queue that nobody reads and never close. Only the caller's own
+ * reader can keep us waiting, as it would any program; a signal or a cancellation ends that, and between
+ * two commands the time `until_us` does.
  */
 static void drain(struct run *run, uint64_t until_us)
 {
@@ -545,8 +567,9 @@ static void drain(struct run *run, uint64_t until_us)
 	run->state = OVER;
 	if (run->terminal.master >= 0)
 		relay_close(&run->terminal.relays[0]);
-	while (output_pending(run) && wait_for_events(run, fds, until_us) > 0) {
-		if (fds[POLL_SIGNALS].revents || fds[POLL_CANCEL].revents)
+	while (output_pending(run) &&
+		wait_for_events(run, fds, writing_pending(run) ? until_us : 0) > 0) {
+		if (fds[POLL_CANCEL].revents || (fds[POLL_SIGNALS].revents && told_to_end(run)))
 			break;
 		serve_output(run, fds);
 	}

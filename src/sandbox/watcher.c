@@ -54,6 +54,7 @@ enum {
 
 struct process {
 	pid_t pid, parent;
+	pid_t thread; /* one that has the memory: pid, unless that has ended before the others */
 	char state;
 	unsigned flags;
 	uint32_t threads;
@@ -113,14 +114,12 @@ static int parse_stat(const char *text, struct process *ret)
 	return 0;
 }
 
-static int read_process(int proc_fd, pid_t pid, struct process *ret)
+static int read_stat(int proc_fd, const char *path, struct process *ret)
 {
-	char path[32], text[1024];
+	char text[1024];
 
-	snprintf(path, sizeof path, "%d/stat", pid);
 	if (read_small_file(proc_fd, path, text, sizeof text) < 0)
 		return -1;
-	ret->pid = pid;
 	return parse_stat(text, ret);
 }
 
@@ -146,8 +145,8 @@ static pid_t listing_next(struct listing *listing)
 
 		if (listing->at >= listing->length) {
 			listing->at = 0;
-			listing->length =
-				getdents64(listing->fd, (void *)listing->buffer, sizeof listing->buffer);
+			listing->length = getdents64(
+				listing->fd, (void *)listing->buffer, sizeof listing->buffer);
 			if (listing->length <= 0)
 				return 0;
 		}
@@ -157,6 +156,51 @@ static pid_t listing_next(struct listing *listing)
 		if (pid > 1)
 			return pid;
 	}
+}
+
+/*
+ * The first thread of a process may end before the others: then it is a zombie that seems to have no
+ * memory, and one of the others tells of it.
+ */
+static void read_other_thread(int proc_fd, struct process *process)
+{
+	struct process thread = {0};
+	struct listing listing;
+	char path[48];
+	pid_t tid;
+	int dir;
+
+	snprintf(path, sizeof path, "%d/task", process->pid);
+	dir = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return;
+	if (listing_open(&listing, dir) >= 0) {
+		while ((tid = listing_next(&listing)) > 0) {
+			snprintf(path, sizeof path, "%d/task/%d/stat", process->pid, tid);
+			if (tid == process->pid || read_stat(proc_fd, path, &thread) < 0 ||
+				thread.resident_pages == 0)
+				continue;
+			process->thread = tid;
+			process->resident_pages = thread.resident_pages;
+			process->virtual_bytes = thread.virtual_bytes;
+			break;
+		}
+		close(listing.fd);
+	}
+	close(dir);
+}
+
+static int read_process(int proc_fd, pid_t pid, struct process *ret)
+{
+	char path[32];
+
+	snprintf(path, sizeof path, "%d/stat", pid);
+	*ret = (struct process){.pid = pid, .thread = pid};
+	if (read_stat(proc_fd, path, ret) < 0)
+		return -1;
+	if (ret->state == 'Z' && ret->threads > 1)
+		read_other_thread(proc_fd, ret);
+	return 0;
 }
 
 /* Adds up RSS and threads of all processes. */
@@ -203,11 +247,12 @@ static bool find_kib(const char *text, const char *name, uint64_t *ret_bytes)
 }
 
 /* Returns -1 with errno when it cannot be read, ENODATA when it lacks the sums. */
-static int read_proportional(int proc_fd, pid_t pid, uint64_t *ret_anonymous, uint64_t *ret_shared)
+static int read_proportional(
+	int proc_fd, const struct process *process, uint64_t *ret_anonymous, uint64_t *ret_shared)
 {
-	char path[40], text[4096];
+	char path[64], text[4096];
 
-	snprintf(path, sizeof path, "%d/smaps_rollup", pid);
+	snprintf(path, sizeof path, "%d/task/%d/smaps_rollup", process->pid, process->thread);
 	if (read_small_file(proc_fd, path, text, sizeof text) < 0)
 		return -1;
 	if (!find_kib(text, "Pss_Anon", ret_anonymous) ||
@@ -261,7 +306,7 @@ static void add_process(
 		return;
 	if (!exactly) {
 		anonymous = process->resident_pages * page_bytes();
-	} else if (read_proportional(proc_fd, process->pid, &anonymous, &shared) < 0) {
+	} else if (read_proportional(proc_fd, process, &anonymous, &shared) < 0) {
 		if (errno == ESRCH || errno == ENOENT)
 			return;
 		anonymous = process->resident_pages * page_bytes();
