@@ -1,0 +1,4 @@
+set -euo pipefail
+echo before
+echo "$UNDEFINED_VARIABLE"
+echo after

@@ -1,0 +1,3 @@
+no-such-command-anywhere; echo "status $?"
+/; echo "status $?"
+exit 42

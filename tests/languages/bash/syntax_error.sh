@@ -1,0 +1,3 @@
+echo first
+if true; then
+  echo second

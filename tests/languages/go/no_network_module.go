@@ -1,0 +1,5 @@
+package main
+
+import "example.org/some/module"
+
+func main() { module.Do() }

@@ -1,0 +1,5 @@
+function inner(value) {
+  return value.missing.property;
+}
+console.log('before');
+inner({});

@@ -1,0 +1,8 @@
+process.on('SIGUSR2', () => {
+  console.log('SIGUSR2');
+  process.on('exit', (code) => console.log('exit', code));
+  setTimeout(() => { process.exitCode = 3; }, 10);
+});
+const timer = setInterval(() => {}, 1000);
+setTimeout(() => clearInterval(timer), 50);
+process.kill(process.pid, 'SIGUSR2');

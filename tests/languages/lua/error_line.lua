@@ -1,0 +1,6 @@
+local function inner(values)
+  return values.missing.field
+end
+
+print("before")
+inner({})

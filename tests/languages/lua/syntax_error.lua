@@ -1,0 +1,2 @@
+print("never printed")
+local x = = 1

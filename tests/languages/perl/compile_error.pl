@@ -1,0 +1,3 @@
+use strict;
+print "never printed\n";
+$undeclared = 1;

@@ -1,0 +1,11 @@
+use strict;
+use warnings;
+use JSON::PP;
+use Text::ParseWords;
+my ($head, @lines) = split /\n/, qq(name,qty\n"Smith, J.",3\nAnn,4\n);
+my @keys = split /,/, $head;
+my @rows = map { my %row; @row{@keys} = parse_line(',', 0, $_); \%row } @lines;
+print JSON::PP->new->canonical->pretty->encode(\@rows);
+print decode_json('{"a": [1, {"b": "c"}]}')->{a}[1]{b}, "\n";
+eval { decode_json('{"a":') };
+print $@ ? "refused\n" : "taken\n";

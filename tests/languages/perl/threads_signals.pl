@@ -1,0 +1,14 @@
+use strict;
+use warnings;
+use threads;
+use threads::shared;
+$| = 1;
+my $total :shared = 0;
+$_->join for map { threads->create(sub { for (1 .. 500) { lock $total; $total++ } }) } 1 .. 4;
+print "$total\n";
+$SIG{USR1} = sub { print "usr1\n" };
+kill USR1 => $$;
+eval { local $SIG{ALRM} = sub { die "alarm\n" }; alarm 1; select undef, undef, undef, 10; alarm 0 };
+print $@;
+kill TERM => $$;
+sleep 10;

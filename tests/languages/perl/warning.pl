@@ -1,0 +1,4 @@
+use strict;
+use warnings;
+my $nothing;
+print "value: $nothing\n";

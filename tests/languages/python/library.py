@@ -1,0 +1,14 @@
+# Every module of Python's own library can be imported (those for other systems, or of Tk, aside).
+import importlib, importlib.util, sys, warnings
+warnings.simplefilter("ignore")
+elsewhere = {"_curses_panel", "_msi", "_overlapped", "_scproxy", "_winapi", "_wmi", "_gdbm", "_dbm", "antigravity",
+             "asyncio.windows_events", "idlelib", "msilib", "msvcrt", "nt", "ntpath", "this", "tkinter", "turtle",
+             "turtledemo", "_tkinter", "winreg", "winsound", "_ios_support", "_android_support"}
+failed = []
+names = sorted(sys.stdlib_module_names - elsewhere) if hasattr(sys, "stdlib_module_names") else ["os"]
+for name in names:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        failed.append("%s: %s" % (name, error))
+print(len(names) > 200, failed)

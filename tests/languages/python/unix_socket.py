@@ -1,0 +1,23 @@
+# A stream and a datagram socket of the Unix family, and a descriptor passed over one.
+import array, os, socket, tempfile, threading
+path = os.path.join(tempfile.mkdtemp(), "s")
+server = socket.socket(socket.AF_UNIX)
+server.bind(path)
+server.listen()
+def serve():
+    peer, _ = server.accept()
+    peer.sendall(peer.recv(100).upper())
+    peer.close()
+thread = threading.Thread(target=serve)
+thread.start()
+client = socket.socket(socket.AF_UNIX)
+client.connect(path)
+client.sendall("grüße".encode())
+print(client.recv(100).decode("utf-8", "replace"))
+thread.join()
+left, right = socket.socketpair()
+reading, writing = os.pipe()
+socket.send_fds(left, [b"x"], [writing])
+_, fds, _, _ = socket.recv_fds(right, 1, 1)
+os.write(fds[0], b"through the pipe")
+print(os.read(reading, 100).decode())

@@ -1,0 +1,10 @@
+compose <- function(...) { fs <- list(...); function(x) Reduce(function(acc, f) f(acc), fs, x) }
+print(compose(sqrt, function(x) x + 1)(16))
+fib <- local({ memo <- c(1, 1); function(n) { if (n <= length(memo) && !is.na(memo[n])) return(memo[n]); v <- fib(n - 1) + fib(n - 2); memo[n] <<- v; v } })
+print(fib(50))
+setClass("Point", representation(x = "numeric"))
+setGeneric("norm1", function(p) standardGeneric("norm1"))
+setMethod("norm1", "Point", function(p) abs(p@x))
+print(norm1(new("Point", x = -3)))
+print(tryCatch(stop("caught"), error = function(e) conditionMessage(e), finally = cat("finally\n")))
+print(vapply(split(1:6, c(1, 1, 2, 2, 3, 3)), sum, numeric(1)))

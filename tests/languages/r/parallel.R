@@ -1,0 +1,5 @@
+library(parallel)
+print(unlist(mclapply(1:6, function(i) i * i, mc.cores = 2)))
+cluster <- makeCluster(2)
+print(unlist(parLapply(cluster, 1:4, function(i) i + 0.5)))
+stopCluster(cluster)

@@ -1,0 +1,6 @@
+log <- c("2024-05-01 ERROR disk (28)", "2024-05-02 INFO ok", "2024-05-03 ERROR net (110)")
+hit <- grepl("ERROR", log)
+print(sub("^(\\S+) ERROR (\\w+) \\((\\d+)\\)$", "\\1/\\2/\\3", log[hit]))
+print(unlist(regmatches("a1b22c333", gregexpr("[0-9]+", "a1b22c333"))))
+cat(sprintf("%5.2f|%-5s|%03d\n", pi, "ab", 7L))
+cat(toupper("straße"), nchar("日本"), nchar("日本", "bytes"), rev(strsplit("abc", "")[[1]]), "\n")

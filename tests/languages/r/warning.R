@@ -1,0 +1,2 @@
+x <- as.integer("text")
+cat(is.na(x), "runs all the same\n")

@@ -1,0 +1,4 @@
+fn main() {
+    let unused = 1;
+    println!("runs all the same");
+}

@@ -1,0 +1,3 @@
+const count: number = 1;
+const text: string = count;
+console.log(text);
