@@ -75,6 +75,16 @@ void call_list_started(struct call_list *list, struct call *call, const struct r
 	drop_spec(list, call);
 }
 
+void call_list_requeue(struct call_list *list, struct call *call, struct spec *spec)
+{
+	runner_io_close(&call->io);
+	call->io = RUNNER_IO_NONE;
+	call->running = false;
+	list->running--;
+	call->spec = *spec;
+	memset(spec, 0, sizeof *spec);
+}
+
 void call_list_remove(struct call_list *list, struct call *call)
 {
 	struct call **link = &list->first;
@@ -90,5 +100,6 @@ void call_list_remove(struct call_list *list, struct call *call)
 	runner_io_close(&call->io);
 	json_decref(call->id);
 	json_decref(call->progress_token);
+	json_decref(call->state);
 	free(call);
 }

@@ -21,6 +21,7 @@ struct call {
 	double progress;        /* the last that was sent */
 	const struct tool *tool;
 	enum revision revision; /* of the request */
+	json_t *state; /* of a tool of several runs, else NULL */
 	bool may_become_task;
 	struct task *task; /* what it became, while that works; else NULL */
 	uint64_t came_ms;  /* CLOCK_MONOTONIC */
@@ -51,6 +52,9 @@ struct call *call_list_queued(const struct call_list *list);
 
 /* The call runs: its spec is no longer needed. */
 void call_list_started(struct call_list *list, struct call *call, const struct runner_io *io);
+
+/* The run of the call is over, and `spec` (whose content is taken over) is its next: it is queued, at its old place. */
+void call_list_requeue(struct call_list *list, struct call *call, struct spec *spec);
 
 /* Takes it out and frees it. A run of it is cancelled. */
 void call_list_remove(struct call_list *list, struct call *call);

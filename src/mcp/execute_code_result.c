@@ -236,17 +236,21 @@ static bool was_not_run(const json_t *run, const char *message, struct error *er
 }
 
 /* The rest of an output that did not fit is a resource: where, and how to read it. */
-static void append_kept(struct text *text, const struct output *kept)
+static void append_kept(struct text *text, const json_t *run, const struct output *kept)
 {
 	char uri[OUTPUT_URI_MAX], note[256];
+	bool whole;
 
 	for (int stream = 0; kept && stream < 2; stream++) {
 		if (kept->fds[stream] < 0)
 			continue;
 		end_line(text);
 		output_uri(kept, stream, uri);
-		snprintf(note, sizeof note, "[all %llu bytes of %s can be read as the resource %s]",
-			(unsigned long long)kept->bytes[stream], stream ? "stderr" : "stdout", uri);
+		whole = json_is_true(
+			json_array_get(json_object_get(run, "kept_whole"), (size_t)stream));
+		snprintf(note, sizeof note, "[%s %llu bytes of %s can be read as the resource %s]",
+			whole ? "all" : "only the first", (unsigned long long)kept->bytes[stream],
+			stream ? "stderr" : "stdout", uri);
 		append_string(text, note);
 	}
 }
@@ -260,8 +264,8 @@ static void add_links(json_t *content, const struct output *kept)
 			continue;
 		output_uri(kept, stream, uri);
 		json_array_append_new(content,
-			json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "type", "resource_link", "uri", uri,
-				"name", stream ? "stderr" : "stdout", "description",
+			json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "type", "resource_link", "uri",
+				uri, "name", stream ? "stderr" : "stdout", "description",
 				"The whole output; in parts of 1 MiB with ?offset=N", "mimeType",
 				"text/plain", "size", (json_int_t)kept->bytes[stream]));
 	}
@@ -273,11 +277,17 @@ static void add_images(json_t *content, const json_t *run)
 	json_t *image;
 	size_t i;
 
-	json_array_foreach (json_object_get(run, "images"), i, image)
-		json_array_append_new(content,
-			json_pack("{s:s, s:O, s:O}", "type", "image", "data",
-				json_object_get(image, "data"), "mimeType",
-				json_object_get(image, "mime_type")));
+	json_array_foreach(json_object_get(run, "images"), i, image)
+		json_array_append_new(content, json_pack("{s:s, s:O, s:O}", "type", "image", "data",
+						       json_object_get(image, "data"), "mimeType",
+						       json_object_get(image, "mime_type")));
+}
+
+/* A name that the code chose, on one line whatever it is. */
+static void append_name(struct text *text, const char *name)
+{
+	for (; *name; name++)
+		append(text, (unsigned char)*name < 0x20 || *name == 0x7f ? "?" : name, 1);
 }
 
 /* Their names, in the text: image content has none. */
@@ -288,16 +298,18 @@ static void append_images(struct text *text, const json_t *run)
 	size_t i, length;
 	char note[160];
 
-	json_array_foreach (json_object_get(run, "images"), i, image) {
+	json_array_foreach(json_object_get(run, "images"), i, image)
+	{
 		end_line(text);
 		append_string(text, "[image ");
-		append_string(text, get_string(image, "name", &length));
+		append_name(text, get_string(image, "name", &length));
 		append_string(text, "]");
 	}
 	if (json_integer_value(left_out) <= 0)
 		return;
 	end_line(text);
-	snprintf(note, sizeof note, "[%lld images more were left out: at most 8 of 1 MiB each, 4 MiB in all, are returned]",
+	snprintf(note, sizeof note,
+		"[%lld images more were left out: at most 8 of 1 MiB each, 4 MiB in all, are returned]",
 		(long long)json_integer_value(left_out));
 	append_string(text, note);
 }
@@ -307,7 +319,8 @@ static json_t *image_names(const json_t *run)
 	json_t *list = json_array(), *image;
 	size_t i;
 
-	json_array_foreach (json_object_get(run, "images"), i, image) {
+	json_array_foreach(json_object_get(run, "images"), i, image)
+	{
 		json_t *copy = json_copy(image);
 
 		json_object_del(copy, "data");
@@ -333,7 +346,7 @@ json_t *execute_code_finish(
 	append_compiler_output(&text, compiler);
 	append_images(&text, run);
 	append_end(&text, run, message);
-	append_kept(&text, kept);
+	append_kept(&text, run, kept);
 	object = structured(run, message, compiler);
 	json_object_set_new(object, "images", image_names(run));
 	result = tool_result(text.data, text.length, object);

@@ -1,45 +1,73 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tool list_languages: which languages there are, and what those lack that cannot be used here.
+ * The tool list_languages: which languages there are, with their versions, and what those lack that
+ * cannot be used here. A version is what the toolchain itself says, in a sandbox: a run for each
+ * language that is ready, one after the other.
  */
 #define _GNU_SOURCE
 #include "mcp/list_languages.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "language/language.h"
 #include "mcp/arguments.h"
 #include "mcp/tools.h"
 #include "sandbox/spec.h"
+#include "util/alloc.h"
+#include "util/cleanup.h"
 #include "util/error.h"
 
-static bool language_usable(const char *name, struct error *err)
+static json_t *strings_to_json(char *const *strings)
 {
-	struct language *language;
-	struct spec spec;
-	int result;
+	json_t *array = json_array();
 
-	if (language_load(name, &language, err) < 0)
-		return false;
+	for (; strings && *strings; strings++)
+		json_array_append_new(array, json_string(*strings));
+	return array;
+}
+
+static void set_missing(json_t *entry, const struct error *err)
+{
+	json_object_set_new(entry, "missing", json_string(err->text));
+	if (err->hint[0])
+		json_object_set_new(entry, "remedy", json_string(err->hint));
+}
+
+static json_t *language_to_json(const struct language *language)
+{
+	json_t *entry = json_pack("{s:s, s:s, s:o, s:s}", "name", language_name(language), "title",
+		language_title(language), "aliases", strings_to_json(language_aliases(language)),
+		"root", "host");
+	struct language_status status;
+	struct spec spec;
+
 	spec_init(&spec);
-	result = language_prepare(language, "", 0, NULL, 0, &spec, err);
+	language_status(language, &spec, &status);
 	spec_free(&spec);
-	language_free(language);
-	return result == 0;
+	json_object_set_new(entry, "ready", json_boolean(status.ready));
+	if (status.ready)
+		json_object_set_new(entry, "programs", strings_to_json(status.programs));
+	else
+		set_missing(entry, &status.missing);
+	language_status_free(&status);
+	return entry;
 }
 
 static void add_language(void *data, const char *name, const struct error *broken)
 {
 	json_t *list = data, *entry;
+	struct language *language;
 	struct error err = {0};
-	bool usable = !broken && language_usable(name, &err);
 
-	entry = json_pack("{s:s, s:b}", "name", name, "usable", (int)usable);
-	if (!usable)
-		json_object_set_new(entry, "reason", json_string(broken ? broken->text : err.text));
-	if (!usable && !broken && err.hint[0])
-		json_object_set_new(entry, "remedy", json_string(err.hint));
+	if (!broken && language_load(name, &language, &err) == 0) {
+		json_array_append_new(list, language_to_json(language));
+		language_free(language);
+		return;
+	}
+	entry = json_pack("{s:s, s:b}", "name", name, "ready", 0);
+	set_missing(entry, broken ? broken : &err);
 	json_array_append_new(list, entry);
 }
 
@@ -63,52 +91,123 @@ void languages_print(const json_t *languages, FILE *out)
 
 	json_array_foreach(languages, i, language)
 	{
-		bool usable = json_is_true(json_object_get(language, "usable"));
+		const char *version = string_of(language, "version");
 		const char *remedy = string_of(language, "remedy");
 
-		fprintf(out, "language %s: %s%s%s\n", string_of(language, "name"),
-			usable ? "ok" : string_of(language, "reason"), *remedy ? " " : "", remedy);
+		fprintf(out, "language %s: ", string_of(language, "name"));
+		if (json_is_true(json_object_get(language, "ready")))
+			fprintf(out, "ready%s%s\n", *version ? ", version " : "", version);
+		else
+			fprintf(out, "%s%s%s\n", string_of(language, "missing"),
+				*remedy ? " " : "", remedy);
 	}
+}
+
+static json_t *output_schema(void)
+{
+	return json_pack(
+		"{s:s, s:[s], s:{s:{s:s, s:s, s:{s:s, s:[s, s], s:{"
+		"s:{s:s}, s:{s:s}, s:{s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s}, s:{s:s, s:s},"
+		"s:{s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s, s:s}}}}}}",
+		"type", "object", "required", "languages", "properties", "languages", "type",
+		"array", "description", "In alphabetical order", "items", "type", "object",
+		"required", "name", "ready", "properties", "name", "type", "string", "title",
+		"type", "string", "aliases", "type", "array", "items", "type", "string", "root",
+		"type", "string", "description", "Where its programs are: host", "ready", "type",
+		"boolean", "version", "type", "string", "description",
+		"Of its toolchain, where that says one", "programs", "type", "array", "items",
+		"type", "string", "missing", "type", "string", "description",
+		"What it lacks; absent when it is ready", "remedy", "type", "string",
+		"description", "How to get what is missing");
 }
 
 static json_t *describe(const struct mcp_options *options)
 {
 	return json_pack(
-		"{s:s, s:s, s:s, s:{s:s, s:b}, s:{s:s, s:[s], s:{s:{s:s, s:s, s:{s:s}}}}, s:{s:b, s:b, s:b, s:b}}",
-		"name", "list_languages", "title", "List languages", "description",
-		"The languages that execute_code knows: which can be used on this host, and how to get what "
-		"is missing for the others. Takes no arguments.",
-		"inputSchema", "type", "object", "additionalProperties", 0, "outputSchema", "type",
-		"object", "required", "languages", "properties", "languages", "type", "array",
-		"description", "Each: name, usable; reason and remedy where it is not", "items",
-		"type", "object", "annotations", "readOnlyHint", 1, "destructiveHint", 0,
+		"{s:s, s:s, s:s, s:{s:s, s:b}, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
+		"list_languages", "title", "List languages", "description",
+		"The languages that execute_code knows: which are ready on this host and in which version, and "
+		"how to get what is missing for the others. Takes no arguments.",
+		"inputSchema", "type", "object", "additionalProperties", 0, "outputSchema",
+		output_schema(), "annotations", "readOnlyHint", 1, "destructiveHint", 0,
 		"idempotentHint", 1, "openWorldHint", 0);
 }
 
-static json_t *answer(const struct mcp_options *options, const json_t *arguments, struct error *err)
+/* ---- One run for each version: the state is the list, and the number of the language whose turn it is ---- */
+
+static json_t *begin(const struct mcp_options *options, const json_t *arguments, struct error *err)
 {
 	static const char *const known[] = {NULL};
-	json_t *languages, *result = NULL;
-	char *text = NULL;
-	size_t length = 0;
-	FILE *out;
 
 	if (arguments_refuse_unknown(arguments, known, err) < 0)
 		return NULL;
-	languages = languages_to_json();
-	out = open_memstream(&text, &length);
+	return json_pack("{s:o, s:i}", "languages", languages_to_json(), "turn", -1);
+}
+
+static void set_version(json_t *language, const json_t *run)
+{
+	cleanup_free char *output = xasprintf("%s\n%s", string_of(run, "stdout"), string_of(run, "stderr"));
+	char version[64];
+
+	language_version_of(output, strlen(output), version, sizeof version);
+	if (version[0])
+		json_object_set_new(language, "version", json_string(version));
+}
+
+/* Whether there is a run that tells its version. */
+static bool ask_version(const json_t *entry, struct spec *spec)
+{
+	struct language *language;
+	struct error err = {0};
+	bool possible;
+
+	if (!json_is_true(json_object_get(entry, "ready")) ||
+		language_load(string_of(entry, "name"), &language, &err) < 0)
+		return false;
+	possible = language_prepare_version(language, spec, &err) == 0 &&
+		   spec_validate(spec, &err) == 0;
+	language_free(language);
+	return possible;
+}
+
+static bool next(json_t *state, const json_t *run, struct spec *spec)
+{
+	const json_t *languages = json_object_get(state, "languages");
+	size_t turn = (size_t)(json_integer_value(json_object_get(state, "turn")) + 1);
+
+	if (run)
+		set_version(json_array_get(languages, turn - 1), run);
+	for (; turn < json_array_size(languages); turn++) {
+		spec_free(spec);
+		spec_init(spec);
+		if (!ask_version(json_array_get(languages, turn), spec))
+			continue;
+		json_object_set_new(state, "turn", json_integer((json_int_t)turn));
+		return true;
+	}
+	return false;
+}
+
+static json_t *conclude(const json_t *state)
+{
+	json_t *languages = json_object_get(state, "languages"), *result = NULL;
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+
 	if (out) {
 		languages_print(languages, out);
 		fclose(out);
 		result = tool_result(text, length, json_pack("{s:O}", "languages", languages));
 	}
 	free(text);
-	json_decref(languages);
 	return result;
 }
 
 const struct tool tool_list_languages = {
 	.name = "list_languages",
 	.describe = describe,
-	.answer = answer,
+	.begin = begin,
+	.next = next,
+	.conclude = conclude,
 };

@@ -6,8 +6,9 @@
 #include <stdio.h>
 
 /*
- * Every language as {name, usable} and, where it is not usable, {reason, remedy} (new
- * reference). Reads files of languages and looks for programs; runs nothing.
+ * Every language as {name, title, aliases, root, ready}, with {programs} where it is ready, else {missing} and where
+ * it is known {remedy}; one whose file is broken has {name, ready, missing} (new reference). Reads files of languages and looks for
+ * programs; runs nothing.
  */
 json_t *languages_to_json(void);
 

@@ -235,34 +235,52 @@ static void answer_tool(struct server *server, const struct request *request, js
 	reply(server, request, RESULT_PLAIN, result);
 }
 
-/* A tool that needs no run. */
-static void answer_at_once(struct server *server, const struct request *request,
-	const struct tool *tool, const json_t *arguments)
+/* Takes over the spec's content and the state. */
+static void add_call(struct server *server, const struct request *request, const struct tool *tool,
+	struct spec *spec, json_t *state)
+{
+	struct call *call = call_list_add(&server->calls, request->message->id,
+		progress_token(request->message), tool, spec, request->length);
+
+	call->revision = request->revision;
+	call->may_become_task = request->tasks;
+	call->state = state;
+}
+
+/* A tool of several runs; there may be none at all. */
+static void begin_call(struct server *server, const struct request *request,
+	const struct tool *tool, const json_t *arguments, struct spec *spec)
 {
 	struct error err = {0};
-	json_t *result = tool->answer(server->options, arguments, &err);
+	json_t *state = tool->begin(server->options, arguments, &err);
 
-	answer_tool(server, request, result ? result : tool_failure(&err));
+	if (!state) {
+		answer_tool(server, request, tool_failure(&err));
+	} else if (tool->next(state, NULL, spec)) {
+		add_call(server, request, tool, spec, state);
+	} else {
+		answer_tool(server, request, tool->conclude(state));
+		json_decref(state);
+	}
 }
 
 static void queue_call(struct server *server, const struct request *request,
 	const struct tool *tool, const json_t *arguments)
 {
 	struct error err = {0};
-	struct call *call;
 	struct spec spec;
 
 	spec_init(&spec);
-	if (server->options->config)
-		config_apply_to_spec(server->options->config, &spec);
-	if (tool->prepare(server->options, arguments, &spec, &err) < 0 ||
-		spec_validate(&spec, &err) < 0) {
-		answer_tool(server, request, tool_failure(&err));
+	if (tool->begin) {
+		begin_call(server, request, tool, arguments, &spec);
 	} else {
-		call = call_list_add(&server->calls, request->message->id,
-			progress_token(request->message), tool, &spec, request->length);
-		call->revision = request->revision;
-		call->may_become_task = request->tasks;
+		if (server->options->config)
+			config_apply_to_spec(server->options->config, &spec);
+		if (tool->prepare(server->options, arguments, &spec, &err) < 0 ||
+			spec_validate(&spec, &err) < 0)
+			answer_tool(server, request, tool_failure(&err));
+		else
+			add_call(server, request, tool, &spec, NULL);
 	}
 	spec_free(&spec);
 }
@@ -283,8 +301,6 @@ static void answer_tools_call(struct server *server, const struct request *reque
 		refuse(server, request, JSONRPC_INVALID_PARAMS, reason);
 	} else if (arguments && !json_is_object(arguments)) {
 		refuse(server, request, JSONRPC_INVALID_PARAMS, "arguments: expected an object");
-	} else if (tool->answer) {
-		answer_at_once(server, request, tool, arguments ? arguments : none);
 	} else {
 		queue_call(server, request, tool, arguments ? arguments : none);
 	}

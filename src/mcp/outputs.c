@@ -52,6 +52,26 @@ static uint64_t size_of(int fd)
 	return fd >= 0 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+/* The oldest go until all of them together take no more than OUTPUTS_BYTES_MAX; never `newest`. */
+static void limit_bytes(struct outputs *outputs, const struct output *newest)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < OUTPUTS_MAX; i++)
+		for (int stream = 0; stream < 2; stream++)
+			if (outputs->entries[i].fds[stream] >= 0)
+				total += outputs->entries[i].bytes[stream];
+	for (size_t i = 0; i < OUTPUTS_MAX && total > OUTPUTS_BYTES_MAX; i++) {
+		struct output *output = &outputs->entries[(outputs->next + i) % OUTPUTS_MAX];
+
+		for (int stream = 0; stream < 2 && output != newest; stream++)
+			if (output->fds[stream] >= 0)
+				total -= output->bytes[stream];
+		if (output != newest)
+			output_close(output);
+	}
+}
+
 const struct output *outputs_add(struct outputs *outputs, int fds[2])
 {
 	struct output *output = &outputs->entries[outputs->next];
@@ -69,6 +89,7 @@ const struct output *outputs_add(struct outputs *outputs, int fds[2])
 		output->fds[stream] = move_fd(&fds[stream]);
 		output->bytes[stream] = size_of(output->fds[stream]);
 	}
+	limit_bytes(outputs, output);
 	return output;
 }
 
@@ -127,7 +148,8 @@ static int find_stream(const char *rest, const char **ret_query)
 	for (int stream = 0; stream < 2; stream++) {
 		size_t length = strlen(streams[stream]);
 
-		if (strncmp(rest, streams[stream], length) == 0 && (!rest[length] || rest[length] == '?')) {
+		if (strncmp(rest, streams[stream], length) == 0 &&
+			(!rest[length] || rest[length] == '?')) {
 			*ret_query = rest + length;
 			return stream;
 		}
@@ -150,12 +172,14 @@ static int parse_offset(const char *query, uint64_t size, uint64_t *ret, struct 
 	if (errno || *end || end == query + sizeof name - 1 || query[sizeof name - 1] == '-')
 		return error_set(err, 0, "offset: expected a number of bytes");
 	if (*ret > size)
-		return error_set(err, 0, "offset: the output has %llu bytes only", (unsigned long long)size);
+		return error_set(
+			err, 0, "offset: the output has %llu bytes only", (unsigned long long)size);
 	return 0;
 }
 
 /* Text where it is UTF-8 (its last character, cut by the end of the part, goes with the next part), else base64. */
-static json_t *part_to_json(const char *uri, const char *data, size_t length, bool last, size_t *ret_used)
+static json_t *part_to_json(
+	const char *uri, const char *data, size_t length, bool last, size_t *ret_used)
 {
 	size_t whole = last ? length : utf8_boundary_before(data, length, length);
 	cleanup_free char *encoded = NULL;
@@ -164,12 +188,12 @@ static json_t *part_to_json(const char *uri, const char *data, size_t length, bo
 		whole--;
 	*ret_used = whole;
 	if (utf8_valid(data, whole))
-		return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType", "text/plain", "text", data,
-			whole);
+		return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType", "text/plain", "text",
+			data, whole);
 	*ret_used = length;
 	encoded = base64_encode(data, length);
-	return json_pack(
-		"{s:s, s:s, s:s}", "uri", uri, "mimeType", "application/octet-stream", "blob", encoded);
+	return json_pack("{s:s, s:s, s:s}", "uri", uri, "mimeType", "application/octet-stream",
+		"blob", encoded);
 }
 
 json_t *outputs_read(const struct outputs *outputs, const char *uri, struct error *err)
@@ -203,12 +227,14 @@ json_t *outputs_read(const struct outputs *outputs, const char *uri, struct erro
 		error_set(err, errno, "reading a kept output");
 		return NULL;
 	}
-	part = part_to_json(uri, data, (size_t)n, offset + (uint64_t)n >= output->bytes[stream], &used);
+	part = part_to_json(
+		uri, data, (size_t)n, offset + (uint64_t)n >= output->bytes[stream], &used);
 	if (part && offset + used < output->bytes[stream]) {
 		char next[OUTPUT_URI_MAX], whole[OUTPUT_URI_MAX + 32];
 
 		output_uri(output, stream, next);
-		snprintf(whole, sizeof whole, "%s?offset=%llu", next, (unsigned long long)(offset + used));
+		snprintf(whole, sizeof whole, "%s?offset=%llu", next,
+			(unsigned long long)(offset + used));
 		json_object_set_new(part, "_meta",
 			json_pack("{s:s, s:I}", "nsbox/next", whole, "nsbox/bytes",
 				(json_int_t)output->bytes[stream]));

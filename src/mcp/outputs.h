@@ -18,6 +18,7 @@
 
 struct error;
 
+enum { OUTPUTS_BYTES_MAX = 512 << 20 }; /* of all together */
 enum { OUTPUTS_MAX = 64, OUTPUT_ID_LENGTH = 32, OUTPUT_PART_BYTES = 1 << 20 };
 
 struct output {

@@ -325,14 +325,46 @@ static void tell_progress(struct server *server, struct call *call, const json_t
 	send_line(server, line, length);
 }
 
-static void finish_call(struct server *server, struct call *call, const json_t *run)
+/* Whether somebody waits for what comes of the call. */
+static bool is_wanted(const struct call *call)
 {
-	bool wanted = call->task ? call->task->status == TASK_WORKING : !call->silent;
+	return call->task ? call->task->status == TASK_WORKING : !call->silent;
+}
 
-	answer_call(server, call,
-		wanted ? call->tool->finish(server->options, run,
-				 outputs_add(&server->outputs, call->io.kept_fds))
-		       : NULL);
+static json_t *result_of(struct server *server, struct call *call, const json_t *run)
+{
+	if (call->state)
+		return call->tool->conclude(call->state);
+	return call->tool->finish(
+		server->options, run, outputs_add(&server->outputs, call->io.kept_fds));
+}
+
+/* A run of a tool of several is over; `run` is NULL where it failed. Returns whether there is another. */
+static bool begin_next_run(struct server *server, struct call *call, const json_t *run)
+{
+	struct spec spec;
+	bool another;
+
+	if (!call->state || !is_wanted(call))
+		return false;
+	spec_init(&spec);
+	another = call->tool->next(call->state, run, &spec);
+	if (another)
+		call_list_requeue(&server->calls, call, &spec);
+	spec_free(&spec);
+	return another;
+}
+
+/* The call has run for the last time. */
+static void finish_call(
+	struct server *server, struct call *call, const json_t *run, const struct error *err)
+{
+	json_t *result = NULL;
+
+	if (is_wanted(call))
+		result = run || call->state ? result_of(server, call, run) : tool_failure(err);
+	answer_call(server, call, result);
+	call_list_remove(&server->calls, call);
 }
 
 static void read_call(struct server *server, struct call *call)
@@ -348,15 +380,15 @@ static void read_call(struct server *server, struct call *call)
 			tell_progress(server, call, message);
 			json_decref(message);
 			continue;
-		case RUNNER_RESULT:
-			finish_call(server, call, message);
-			json_decref(message);
-			break;
 		case RUNNER_FAILED:
-			answer_call(server, call, tool_failure(&err));
+			message = NULL;
+			break;
+		case RUNNER_RESULT:
 			break;
 		}
-		call_list_remove(&server->calls, call);
+		if (!begin_next_run(server, call, message))
+			finish_call(server, call, message, &err);
+		json_decref(message);
 		return;
 	}
 }

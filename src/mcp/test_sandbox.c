@@ -48,7 +48,7 @@ static json_t *output_schema(void)
 		{"maximum", "object",
 			"What a call may ask for: memory_bytes, timeout_ms, and the calls that run at a time"},
 		{"warnings", "array", "Where this host's sandbox is weaker than usual"},
-		{"languages", "array", "Each: name, usable, and why not"},
+		{"languages", "array", "Each: name, ready, and what is missing where it is not"},
 	};
 	json_t *object = json_object();
 

@@ -3,12 +3,13 @@
 #define NSBOX_MCP_TOOLS_H
 
 /*
- * The tools. A call is answered at once, or it is one run: `prepare` makes a spec of the arguments,
- * `finish` makes the tool's result of the run's. All are pure but for reading languages' files; the
- * server does the rest.
+ * The tools. A call is one run: `prepare` makes a spec of the arguments, `finish` makes the tool's result
+ * of the run's. Or it is several: `begin`, `next`, `conclude`. All are pure but for reading languages'
+ * files and looking for programs; the server does the rest.
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 
 struct error;
 struct mcp_options;
@@ -20,11 +21,15 @@ struct tool {
 	/* The tool as tools/list shows it (new reference), with the server's limits in its words. */
 	json_t *(*describe)(const struct mcp_options *options);
 	/*
-	 * For a tool that needs no run, in place of the two below. Returns a CallToolResult (new reference), or NULL
-	 * with *err, or without memory.
+	 * For a tool of any number of runs, in place of the two below. `begin` makes a state of the arguments, or
+	 * returns NULL with *err. `next` notes in it what the last run gave (NULL: there was none, or it failed), and
+	 * says whether there is another one: *spec, which is initialized, and freed by the caller. `conclude` makes a
+	 * CallToolResult of the state (new reference), or returns NULL without memory.
 	 */
-	json_t *(*answer)(
+	json_t *(*begin)(
 		const struct mcp_options *options, const json_t *arguments, struct error *err);
+	bool (*next)(json_t *state, const json_t *run, struct spec *spec);
+	json_t *(*conclude)(const json_t *state);
 	/*
 	 * *spec is initialized, and freed by the caller. `arguments` is an object. -1: *err says which argument is wrong,
 	 * what was expected and what came, or why there can be no run.

@@ -2,8 +2,12 @@
 // The tools as a client sees them, wrong arguments, and the ceilings of whoever started the server.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { chmod, copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { connect, text } from './helpers.mjs';
+import { RawServer, connect, sleep, supervisors, text } from './helpers.mjs';
 
 let server;
 before(async () => server = await connect({ args: ['--max-memory', '256m', '--max-timeout', '20s'] }));
@@ -25,7 +29,7 @@ test('the list of tools', async () => {
 	}
 	const { description, inputSchema } = tools[0];
 	assert.match(description, /256 MiB/);
-	assert.match(inputSchema.properties.language.description, /bash, c, javascript, python/);
+	assert.match(inputSchema.properties.language.description, /bash, c, cpp, go, java, javascript, lua, perl, php, python, r, ruby, rust, typescript/);
 	assert.match(inputSchema.properties.memory_limit.description, /at most 256 MiB/);
 	assert.match(inputSchema.properties.timeout.description, /at most 20/);
 	assert.deepEqual(inputSchema.required, ['code', 'language']);
@@ -38,7 +42,7 @@ const wrong = [
 	[{ code: '' }, /^language: missing/],
 	[{ ...code, code: 5 }, /^code: expected a string, got 5$/],
 	[{ ...code, language: ['python'] }, /^language: expected a string, got \["python"\]$/],
-	[{ ...code, language: 'cobol' }, /^language: unknown language "cobol"; there are: bash, c, javascript, python$/],
+	[{ ...code, language: 'cobol' }, /^language: unknown language "cobol"; there are: bash, c, cpp, .*, typescript$/],
 	[{ ...code, language: 'ba\u0000sh' }, /^language: expected a string without NUL/],
 	[{ ...code, timeout: '5' }, /^timeout: expected a number of seconds, got "5"$/],
 	[{ ...code, timeout: 0 }, /^timeout: expected a number of seconds above 0, got 0$/],
@@ -46,6 +50,7 @@ const wrong = [
 	[{ ...code, timeout: 21 }, /^timeout: 21 s is above the 20 s .*\n.*--max-timeout/],
 	[{ ...code, timeout: 1e300 }, /^timeout: .*--max-timeout/s],
 	[{ ...code, memory_limit: 512 }, /^memory_limit: expected a string, got 512$/],
+	[{ ...code, memory_limit: '12 parsecs' }, /^memory_limit: .*"12 parsecs"/],
 	[{ ...code, memory_limit: 'much' }, /^memory_limit: /],
 	[{ ...code, memory_limit: '1' }, /memory/],
 	[{ ...code, memory_limit: '1g' }, /^memory_limit: 1 GiB is above the 256 MiB .*\n.*--max-memory/],
@@ -111,7 +116,46 @@ test('test_sandbox tells what works, proven by a run', async () => {
 	assert.ok(['cgroup', 'watcher'].includes(content.limits.memory.enforced_by));
 	assert.equal(content.maximum.memory_bytes, 256 << 20);
 	assert.equal(content.maximum.timeout_ms, 20000);
-	assert.deepEqual(content.languages.map(language => language.name), ['bash', 'c', 'javascript', 'python']);
-	assert.equal(content.languages.find(language => language.name === 'bash').usable, true);
+	assert.deepEqual(content.languages.map(language => language.name), ['bash', 'c', 'cpp', 'go', 'java',
+		'javascript', 'lua', 'perl', 'php', 'python', 'r', 'ruby', 'rust', 'typescript']);
+	assert.equal(content.languages.find(language => language.name === 'bash').ready, true);
 	assert.match(text(result), /^The sandbox works/);
+});
+
+test('list_languages: versions, as the toolchains tell them; what is missing, and how to get it', async () => {
+	const languages = await mkdtemp(join(tmpdir(), 'nsbox-languages.'));
+	await chmod(languages, 0o755);
+	for (const name of ['bash', 'python'])
+		await copyFile(join(process.env.NSBOX_LANGUAGES_DIR, `${name}.json`), join(languages, `${name}.json`));
+	const lacking = JSON.parse(await readFile(join(languages, 'bash.json'), 'utf8'));
+	await writeFile(join(languages, 'nope.json'), JSON.stringify({ ...lacking, name: 'nope', aliases: [],
+		needs: [{ ...lacking.needs[0], program: 'nsbox-no-such-program' }] }));
+	await writeFile(join(languages, 'broken.json'), '{"name": "broken",\n"what": }');
+	const own = await connect({ env: { NSBOX_LANGUAGES_DIR: languages } });
+	const result = await own.client.callTool({ name: 'list_languages', arguments: {} });
+	await own.close();
+	await rm(languages, { recursive: true });
+	const by = Object.fromEntries(result.structuredContent.languages.map(one => [one.name, one]));
+	assert.deepEqual(Object.keys(by), ['bash', 'broken', 'nope', 'python']);
+	assert.equal(by.bash.version, spawnSync('bash', ['-c', 'echo ${BASH_VERSION%%(*}'], { encoding: 'utf8' }).stdout.trim());
+	assert.match(by.python.version, /^3\.\d+\.\d+$/);
+	assert.equal(by.nope.ready, false);
+	assert.match(by.nope.missing, /nsbox-no-such-program/);
+	assert.ok(by.nope.remedy.length > 10);
+	assert.match(by.broken.missing, /broken\.json.*2/);
+	assert.deepEqual(text(result).match(/^language \w+/gm), ['language bash', 'language broken', 'language nope', 'language python']);
+	assert.ok(text(result).includes(`language bash: ready, version ${by.bash.version}\n`));
+});
+
+test('list_languages takes none, and is cancelled like any call', async () => {
+	const result = await server.client.callTool({ name: 'list_languages', arguments: { x: 1 } });
+	assert.equal(result.isError, true);
+	const raw = new RawServer();
+	raw.write({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'list_languages' } });
+	raw.write({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
+	assert.deepEqual(await raw.ask('ping', undefined, 2), { jsonrpc: '2.0', id: 2, result: {} });
+	await sleep(500);
+	assert.deepEqual(raw.lines, []);
+	assert.deepEqual(supervisors(raw.pid), []);
+	await raw.stop();
 });

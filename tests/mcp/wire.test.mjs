@@ -52,7 +52,7 @@ describe('refused, and the server goes on', () => {
 	for (const [name, line, code, id] of wrong)
 		test(name, () => refused(line, code, id));
 
-	test('a line above 16 MiB, once', () => refused('{"x":"' + 'y'.repeat(40 << 20) + '"}\n', -32700));
+	test('a line above 16 MiB, once', () => refused('{"x":"' + 'y'.repeat(50_000_000) + '"}\n', -32700));
 });
 
 test('notifications, answers and empty lines are not answered', async () => {
