@@ -89,3 +89,10 @@ tests_unit_test_outputs_SOURCES = tests/unit/test_outputs.c
 tests_unit_test_outputs_LDADD = $(unit_ldadd)
 tests_unit_test_tasks_SOURCES = tests/unit/test_tasks.c
 tests_unit_test_tasks_LDADD = $(unit_ldadd)
+
+# Fuzzers: for a minute each with `make fuzz`, some seconds in `make check`, where clang is there.
+TESTS += tests/fuzz/run
+AM_TESTS_ENVIRONMENT = FUZZ_SECONDS=$${FUZZ_SECONDS:-5}; export FUZZ_SECONDS;
+.PHONY: fuzz
+fuzz: config.h
+	$(srcdir)/tests/fuzz/run --build .
