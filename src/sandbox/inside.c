@@ -12,6 +12,7 @@
 #include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/ioctl.h>
@@ -38,6 +39,8 @@ enum { OLD_ROOTS_MAX = 4 }; /* more than there can be */
 
 /* What building the root yields. */
 struct root {
+	int lower;                     /* --rootfs: the tree */
+	int *binds;                    /* one for each of spec->mounts */
 	int fd;                        /* the root directory, attached */
 	int proc;                      /* the new /proc */
 	int dev;                       /* the new /dev */
@@ -131,6 +134,16 @@ static int take_stdio(const struct inside *inside, int stdio[3], struct error *e
 	return 0;
 }
 
+/* The mount that a name leads to, whatever is mounted on it. 0 with errno: it cannot be told. */
+static uint64_t mount_of(int dirfd, const char *path, int flags)
+{
+	struct statx stx;
+
+	if (statx(dirfd, path, flags | AT_NO_AUTOMOUNT, STATX_MNT_ID, &stx) < 0)
+		return 0;
+	return stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id : 0;
+}
+
 /* --- 2. mounts --- */
 
 static int write_file(int dir, const char *name, const char *text, struct error *err)
@@ -199,6 +212,53 @@ static int make_directory(int dir, const char *name, mode_t mode, struct error *
 	/* mkdir is subject to the caller's umask. */
 	if (fchmodat(dir, name, mode, 0) < 0)
 		return error_set(err, errno, "setting the mode of /%s inside", name);
+	return 0;
+}
+
+static int open_lower(const struct inside *inside, struct error *err)
+{
+	const char *path = inside->spec->root_path;
+	struct stat st;
+	int tree;
+
+	if (inside->root_tree >= 0)
+		return inside->root_tree;
+	tree = tree_clone(AT_FDCWD, path, true, TREE_READ_ONLY | TREE_NO_DEV_SUID);
+	if (tree < 0)
+		return error_set(err, errno, "the root %s", path);
+	if (fstat(tree, &st) == 0 && !S_ISDIR(st.st_mode)) {
+		close(tree);
+		return error_set(err, ENOTDIR, "the root %s", path);
+	}
+	return tree;
+}
+
+/*
+ * The trees of the host that were asked for, before anything of ours is mounted: afterwards "/" would be
+ * our own.
+ */
+static int open_sources(const struct inside *inside, struct root *root, struct error *err)
+{
+	const struct spec *spec = inside->spec;
+
+	if (spec->root == ROOT_DIRECTORY && (root->lower = open_lower(inside, err)) < 0)
+		return -1;
+	root->binds = inside->bind_trees;
+	if (root->binds)
+		return 0;
+	root->binds = calloc(spec->mounts_count + 1, sizeof *root->binds);
+	if (!root->binds)
+		return error_set(err, ENOMEM, "preparing bind mounts");
+	for (size_t i = 0; i < spec->mounts_count; i++) {
+		const struct mount_spec *mount = &spec->mounts[i];
+
+		if (mount->kind != MOUNT_BIND)
+			continue;
+		root->binds[i] = tree_clone(AT_FDCWD, mount->source, true,
+			TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+		if (root->binds[i] < 0)
+			return error_set(err, errno, "binding %s", mount->source);
+	}
 	return 0;
 }
 
@@ -308,6 +368,16 @@ static int fill_upper(const struct inside *inside, int upper, struct error *err)
 	return write_resolver(etc, inside->spec, err);
 }
 
+static int overlay_refused(const struct spec *spec, struct error *err)
+{
+	error_set(err, errno, "creating an overlay over %s", spec->root_path);
+	if (err->errnum == EINVAL)
+		error_hint(err,
+			"a directory with other file systems mounted below it can be a root "
+			"for root only; copy it, or choose one without");
+	return -1;
+}
+
 static int mount_overlay(const struct spec *spec, struct error *err)
 {
 	cleanup_close int fs = sys_fsopen("overlay");
@@ -320,41 +390,20 @@ static int mount_overlay(const struct spec *spec, struct error *err)
 		sys_fsconfig(fs, FSCONFIG_SET_STRING, "workdir", "work", 0) < 0 ||
 		sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
 		sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return error_set(err, errno, "creating an overlay over %s", spec->root_path);
+		return overlay_refused(spec, err);
 	tree = sys_fsmount(fs, TREE_NO_DEV_SUID);
 	if (tree < 0)
 		return error_set(err, errno, "mounting the overlay over %s", spec->root_path);
 	return tree;
 }
 
-static int open_lower(const struct inside *inside, struct error *err)
+static int attach_lower(
+	const struct inside *inside, const struct root *root, int scratch, struct error *err)
 {
-	const char *path = inside->spec->root_path;
-	struct stat st;
-	int tree;
-
-	if (inside->root_tree >= 0)
-		return inside->root_tree;
-	tree = tree_clone(AT_FDCWD, path, true, TREE_READ_ONLY | TREE_NO_DEV_SUID);
-	if (tree < 0)
-		return error_set(err, errno, "the root %s", path);
-	if (fstat(tree, &st) == 0 && !S_ISDIR(st.st_mode)) {
-		close(tree);
-		return error_set(err, ENOTDIR, "the root %s", path);
-	}
-	return tree;
-}
-
-static int attach_lower(const struct inside *inside, int scratch, struct error *err)
-{
-	cleanup_close int lower = open_lower(inside, err);
-
-	if (lower < 0)
-		return -1;
-	if (tree_attach(lower, scratch, "lower") < 0)
+	if (tree_attach(root->lower, scratch, "lower") < 0)
 		return error_set(err, errno, "mounting the root %s as the lower layer",
 			inside->spec->root_path);
-	return inspect_tree(inside->spec, lower, err);
+	return inspect_tree(inside->spec, root->lower, err);
 }
 
 /* The scratch tmpfs holds upper and work, the mount points of lower and of the overlay, and the directory for /dev. */
@@ -369,7 +418,7 @@ static int build_overlay_root(const struct inside *inside, struct root *root, st
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (make_directory(scratch, names[i], 0755, err) < 0)
 			return -1;
-	if (attach_lower(inside, scratch, err) < 0)
+	if (attach_lower(inside, root, scratch, err) < 0)
 		return -1;
 	upper = openat(scratch, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (upper < 0 || fchdir(scratch) < 0)
@@ -416,11 +465,7 @@ static int mount_one_bind(
 	cleanup_close int tree = -1, target = -1;
 	struct stat st;
 
-	if (inside->bind_trees)
-		tree = inside->bind_trees[index];
-	else
-		tree = tree_clone(AT_FDCWD, mount->source, true,
-			TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+	tree = root->binds[index];
 	if (tree < 0 || fstat(tree, &st) < 0)
 		return error_set(err, errno, "binding %s", mount->source);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
@@ -461,6 +506,26 @@ static int make_writable_directories(const struct spec *spec, struct root *root,
 	return spec->root == ROOT_HOST ? make_directory(root->fd, "tmp", 01777, err) : 0;
 }
 
+/*
+ * Never over a file of the host that a bind shows. In the sandbox's own space a file of the tree's may be
+ * replaced.
+ */
+static int create_file(const struct root *root, int dir, const char *name)
+{
+	int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir, name, flags, 0644);
+
+	if (fd >= 0 || errno != EEXIST)
+		return fd;
+	if (mount_of(dir, "", AT_EMPTY_PATH) != mount_of(root->fd, "", AT_EMPTY_PATH)) {
+		errno = EEXIST;
+		return -1;
+	}
+	if (unlinkat(dir, name, 0) < 0)
+		return -1;
+	return openat(dir, name, flags, 0644);
+}
+
 static int write_one_file(const struct root *root, const struct file_spec *file, struct error *err)
 {
 	cleanup_close int dir = -1, fd = -1;
@@ -470,14 +535,16 @@ static int write_one_file(const struct root *root, const struct file_spec *file,
 	dir = make_directories_in_root(root->fd, parent, err);
 	if (dir < 0)
 		return -1;
-	fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-		0644);
+	fd = create_file(root, dir, name);
 	if (fd < 0 || write_whole(fd, file->content, file->length) < 0 ||
-		(file->mode && fchmod(fd, file->mode & 07777) < 0)) {
+		(file->mode && fchmod(fd, file->mode & 0777) < 0)) {
 		error_set(err, errno, "writing the file %s inside", file->path);
 		if (err->errnum == ENOSPC)
 			error_hint(err,
 				"the writable space is too small for it; raise it with --disk");
+		if (err->errnum == EEXIST)
+			error_hint(err,
+				"it is in a directory of the host that is bound there, and is not overwritten");
 		return -1;
 	}
 	return 0;
@@ -553,16 +620,6 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 }
 
 /* --- 3. pivot --- */
-
-/* The mount that a name leads to, whatever is mounted on it. 0 with errno: it cannot be told. */
-static uint64_t mount_of(int dirfd, const char *path, int flags)
-{
-	struct statx stx;
-
-	if (statx(dirfd, path, flags | AT_NO_AUTOMOUNT, STATX_MNT_ID, &stx) < 0)
-		return 0;
-	return stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id : 0;
-}
 
 /*
  * After pivot_root(".", ".") the old root lies on the new one, and what had been mounted on the old root
@@ -738,12 +795,17 @@ static void prefer_for_oom(void)
 static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 {
 	const struct spec *spec = inside->spec;
-	struct root root = {.fd = -1, .proc = -1, .dev = -1, .terminal_master = -1, .terminal = -1};
+	struct root root = {.lower = -1,
+		.fd = -1,
+		.proc = -1,
+		.dev = -1,
+		.terminal_master = -1,
+		.terminal = -1};
 
 	umask(022);
 	prefer_for_oom();
 	if (take_ids(inside, err) < 0 || take_stdio(inside, stdio, err) < 0 ||
-		build_root(inside, &root, err) < 0)
+		open_sources(inside, &root, err) < 0 || build_root(inside, &root, err) < 0)
 		return -1;
 	if (spec->network == NETWORK_NONE && start_loopback(err) < 0)
 		return -1;

@@ -252,7 +252,10 @@ static int read_proportional(
 {
 	char path[64], text[4096];
 
-	snprintf(path, sizeof path, "%d/task/%d/smaps_rollup", process->pid, process->thread);
+	if (process->thread == process->pid)
+		snprintf(path, sizeof path, "%d/smaps_rollup", process->pid);
+	else
+		snprintf(path, sizeof path, "%d/task/%d/smaps_rollup", process->pid, process->thread);
 	if (read_small_file(proc_fd, path, text, sizeof text) < 0)
 		return -1;
 	if (!find_kib(text, "Pss_Anon", ret_anonymous) ||

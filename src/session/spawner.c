@@ -109,6 +109,8 @@ static void send_result(int fd, const struct run_result *result, const struct sp
 			fds[count++] = result->kept_fds[stream];
 	}
 	json_object_set_new(object, "kept", kept);
+	json_object_set_new(object, "kept_whole",
+		json_pack("[b, b]", result->kept_whole[0], result->kept_whole[1]));
 	send_frame(fd, FRAME_RESULT, object, fds, count);
 }
 

@@ -98,11 +98,13 @@ while True: x.append(bytearray(1 << 20))'
 
 @test "pids: other processes of the same user do not count" {
   seconds=$(mark)
+  others=()
   for i in {1..15}; do
     sleep "$seconds" &
+    others+=($!)
   done
   loaded --pids-limit 10 -- /load threads 5
-  pkill -f "^sleep $seconds"
+  kill "${others[@]}"
   [ "$output" = "5 threads" ]
 }
 
