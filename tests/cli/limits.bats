@@ -61,6 +61,8 @@ while True: x.append(bytearray(1 << 20))'
 }
 
 @test "memory: what is used is reported" {
+  # Before it executes, a command shares the memory of an agent that a sanitizer makes large.
+  ! readelf -lW "$nsbox" | grep -q INTERP || skip "nsbox is linked dynamically"
   json --ro-bind "$load:/load" --timeout 500ms -- /load memory 60
   is .ended_by timeout
   holds '.usage.memory_peak_bytes > 55 * 1048576 and .usage.memory_peak_bytes < 110 * 1048576'
