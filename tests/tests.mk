@@ -41,6 +41,11 @@ unit_tests += tests/unit/test_language tests/unit/test_jsonrpc tests/unit/test_r
 endif
 tests_unit_test_language_SOURCES = tests/unit/test_language.c
 tests_unit_test_language_LDADD = $(unit_ldadd)
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_toolchain
+endif
+tests_unit_test_toolchain_SOURCES = tests/unit/test_toolchain.c
+tests_unit_test_toolchain_LDADD = $(unit_ldadd)
 tests_unit_test_jsonrpc_SOURCES = tests/unit/test_jsonrpc.c
 tests_unit_test_jsonrpc_LDADD = $(unit_ldadd)
 tests_unit_test_reader_SOURCES = tests/unit/test_reader.c

@@ -38,9 +38,9 @@ enum { VERSION_SIZE = 64, NAME_WIDTH = 12, VERSION_WIDTH = 14 };
 
 struct options {
 	bool json, warm;
-	char *rootfs;   /* owned, canonical; NULL: the host root */
-	char **names;   /* of argv, NULL-terminated; none: all */
-	json_t *list;   /* --json */
+	char *rootfs; /* owned, canonical; NULL: the host root */
+	char **names; /* of argv, NULL-terminated; none: all */
+	json_t *list; /* --json */
 	bool failed;
 };
 
@@ -74,7 +74,8 @@ static void make_spec(const struct options *options, struct spec *spec)
 static char *output_of(const struct exec_result *exec, size_t *ret_length)
 {
 	const struct captured *out = &exec->output[0], *err = &exec->output[1];
-	size_t out_length = out->head_length + out->tail_length, err_length = err->head_length + err->tail_length;
+	size_t out_length = out->head_length + out->tail_length,
+	       err_length = err->head_length + err->tail_length;
 	char *text = xcalloc(out_length + err_length + 1, 1);
 
 	if (out_length > 0)
@@ -85,11 +86,12 @@ static char *output_of(const struct exec_result *exec, size_t *ret_length)
 	return text;
 }
 
-static void ask_version(const struct options *options, const struct language *language, char *ret, size_t size)
+static void ask_version(
+	const struct options *options, const struct language *language, char *ret, size_t size)
 {
-	const struct run_control control = { .cancel_fd = -1 };
-	struct run_result result = { 0 };
-	struct error err = { 0 };
+	const struct run_control control = {.cancel_fd = -1};
+	struct run_result result = {0};
+	struct error err = {0};
 	struct spec spec;
 
 	ret[0] = '\0';
@@ -143,12 +145,14 @@ static void add_error(json_t *object, const struct error *err)
 static json_t *language_to_json(const struct options *options, const struct language *language,
 	const struct language_status *status, const char *version)
 {
-	json_t *object = json_pack("{s:s, s:s, s:o, s:b, s:s}", "name", language_name(language), "title",
-		language_title(language), "aliases", strings_to_json(language_aliases(language)), "ready",
-		status->ready, "root", options->rootfs ? options->rootfs : "host");
+	json_t *object = json_pack("{s:s, s:s, s:o, s:b, s:s}", "name", language_name(language),
+		"title", language_title(language), "aliases",
+		strings_to_json(language_aliases(language)), "ready", status->ready, "root",
+		options->rootfs ? options->rootfs : "host");
 
 	if (status->ready) {
-		json_object_set_new(object, "version", version[0] ? json_string(version) : json_null());
+		json_object_set_new(
+			object, "version", version[0] ? json_string(version) : json_null());
 		json_object_set_new(object, "programs", strings_to_json(status->programs));
 		json_object_set_new(object, "binds", strings_to_json(status->binds));
 	} else {
@@ -182,7 +186,8 @@ static void show_language(struct options *options, const struct language *langua
 	if (status.ready)
 		ask_version(options, language, version, sizeof version);
 	if (options->json)
-		json_array_append_new(options->list, language_to_json(options, language, &status, version));
+		json_array_append_new(
+			options->list, language_to_json(options, language, &status, version));
 	else if (status.ready)
 		print_ready(language_name(language), version, &status);
 	else
@@ -196,8 +201,8 @@ static void show_language(struct options *options, const struct language *langua
 
 static bool fill(const struct spec *spec)
 {
-	const struct run_control control = { .cancel_fd = -1, .forward_signals = true };
-	struct run_result result = { 0 };
+	const struct run_control control = {.cancel_fd = -1, .forward_signals = true};
+	struct run_result result = {0};
 	const struct exec_result *last;
 	bool filled;
 
@@ -219,7 +224,7 @@ static bool fill(const struct spec *spec)
 static void warm_language(struct options *options, const struct language *language)
 {
 	struct language_cache cache;
-	struct error err = { 0 };
+	struct error err = {0};
 	struct spec spec;
 	bool filled;
 	int result;
@@ -241,7 +246,8 @@ static void warm_language(struct options *options, const struct language *langua
 		else if (err.text[0])
 			error_print(&err);
 		if (!filled)
-			fprintf(stderr, "nsbox: %s: the cache could not be filled\n", language_name(language));
+			fprintf(stderr, "nsbox: %s: the cache could not be filled\n",
+				language_name(language));
 		options->failed |= !filled || result < 0;
 	}
 	spec_free(&spec);
@@ -253,7 +259,7 @@ static void visit(void *data, const char *name, const struct error *broken)
 {
 	struct options *options = data;
 	struct language *language;
-	struct error err = { 0 };
+	struct error err = {0};
 
 	if (broken || language_load(name, &language, &err) < 0) {
 		if (!options->warm)
@@ -271,7 +277,7 @@ static void visit_named(struct options *options)
 {
 	for (char **name = options->names; *name; name++) {
 		struct language *language;
-		struct error err = { 0 };
+		struct error err = {0};
 
 		if (language_load(*name, &language, &err) < 0) {
 			error_print(&err);
@@ -290,11 +296,11 @@ static void visit_named(struct options *options)
 static int read_options(int argc, char **argv, struct options *ret)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "rootfs", required_argument, NULL, 'r' },
-		{ "warm", no_argument, NULL, 'w' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{"json", no_argument, NULL, 'j'},
+		{"rootfs", required_argument, NULL, 'r'},
+		{"warm", no_argument, NULL, 'w'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
 	int option;
 
@@ -322,7 +328,8 @@ static int read_options(int argc, char **argv, struct options *ret)
 			fprintf(stderr, "nsbox languages: %s needs a value\n", argv[optind - 1]);
 			return EXIT_NSBOX_FAILED;
 		default:
-			fprintf(stderr, "nsbox languages: unknown option %s; see nsbox languages --help\n",
+			fprintf(stderr,
+				"nsbox languages: unknown option %s; see nsbox languages --help\n",
 				argv[optind - 1]);
 			return EXIT_NSBOX_FAILED;
 		}
@@ -336,7 +343,7 @@ static int read_options(int argc, char **argv, struct options *ret)
 
 int cmd_languages(int argc, char **argv)
 {
-	struct options options = { 0 };
+	struct options options = {0};
 	int status = read_options(argc, argv, &options);
 
 	if (status < 0) {

@@ -34,12 +34,14 @@ char *cache_path(const struct language *language, const struct choice *choice)
 	cleanup_free char *directory = caches_directory();
 	struct stat status;
 
-	if (!directory || !choice->toolchain->cache_argv || !choice->programs || choice->toolchain->needs_count == 0)
+	if (!directory || !choice->toolchain->cache_argv || !choice->programs ||
+		choice->toolchain->needs_count == 0)
 		return NULL;
-	if (!choice->programs[0].location.file || stat(choice->programs[0].location.file, &status) < 0)
+	if (!choice->programs[0].location.file ||
+		stat(choice->programs[0].location.file, &status) < 0)
 		return NULL;
-	return xasprintf("%s/%s-%llx-%llx", directory, language->name, (unsigned long long)status.st_size,
-		(unsigned long long)status.st_mtim.tv_sec);
+	return xasprintf("%s/%s-%llx-%llx", directory, language->name,
+		(unsigned long long)status.st_size, (unsigned long long)status.st_mtim.tv_sec);
 }
 
 char *cache_find(const struct language *language, const struct choice *choice)

@@ -261,20 +261,22 @@ static int take_needs(json_t *object, struct toolchain *toolchain, struct error 
 static int take_toolchain(json_t *object, struct toolchain *toolchain, struct error *err)
 {
 	toolchain->compile_timeout_ms = COMPILE_TIMEOUT_DEFAULT_MS;
-	if (json_object_get(object, "compile") && take_phase(object, "compile", &toolchain->compile_argv,
-							  &toolchain->compile_timeout_ms, err) < 0)
+	if (json_object_get(object, "compile") &&
+		take_phase(object, "compile", &toolchain->compile_argv,
+			&toolchain->compile_timeout_ms, err) < 0)
 		return -1;
 	if (!json_object_get(object, "run"))
 		return error_set(err, 0, "run: missing");
 	if (take_phase(object, "run", &toolchain->run_argv, NULL, err) < 0)
 		return -1;
-	if (json_object_get(object, "version") && read_argv(json_object_get(object, "version"),
-							  "version", &toolchain->version_argv, err) < 0)
+	if (json_object_get(object, "version") &&
+		read_argv(json_object_get(object, "version"), "version", &toolchain->version_argv,
+			err) < 0)
 		return -1;
 	json_object_del(object, "version");
 	toolchain->cache_timeout_ms = CACHE_TIMEOUT_DEFAULT_MS;
-	if (json_object_get(object, "cache") &&
-		take_phase(object, "cache", &toolchain->cache_argv, &toolchain->cache_timeout_ms, err) < 0)
+	if (json_object_get(object, "cache") && take_phase(object, "cache", &toolchain->cache_argv,
+							&toolchain->cache_timeout_ms, err) < 0)
 		return -1;
 	return take_needs(object, toolchain, err);
 }
@@ -283,7 +285,8 @@ static int read_toolchain(json_t *object, struct toolchain *toolchain, struct er
 {
 	if (!json_is_object(object))
 		return error_set(err, 0, "expected an object, not %s", type_name(object));
-	if (take_toolchain(object, toolchain, err) < 0 || take_env(object, &toolchain->env, err) < 0)
+	if (take_toolchain(object, toolchain, err) < 0 ||
+		take_env(object, &toolchain->env, err) < 0)
 		return -1;
 	return refuse_rest(object, "", err);
 }
@@ -338,7 +341,8 @@ static int read_text(const json_t *value, char **ret, struct error *err)
 		return 0;
 	}
 	if (!json_is_array(value))
-		return error_set(err, 0, "expected a string or an array of lines, not %s", type_name(value));
+		return error_set(
+			err, 0, "expected a string or an array of lines, not %s", type_name(value));
 	*ret = xstrdup("");
 	json_array_foreach(value, i, line)
 	{
@@ -346,7 +350,8 @@ static int read_text(const json_t *value, char **ret, struct error *err)
 
 		*ret = NULL;
 		if (!json_is_string(line))
-			return error_set(err, 0, "[%zu]: expected a string, not %s", i, type_name(line));
+			return error_set(
+				err, 0, "[%zu]: expected a string, not %s", i, type_name(line));
 		*ret = xasprintf("%s%s\n", before, json_string_value(line));
 	}
 	return 0;
@@ -367,7 +372,8 @@ static int take_files(json_t *object, struct language *language, struct error *e
 
 		if (!name[0] || name[0] == '.' || strchr(name, '/'))
 			return error_set(err, 0,
-				"files: \"%s\": expected the name of a file, without folders", name);
+				"files: \"%s\": expected the name of a file, without folders",
+				name);
 		file->name = xstrdup(name);
 		if (read_text(value, &file->text, err) < 0)
 			return error_context(err, "files.%s", name);
@@ -407,7 +413,7 @@ static int take_names(json_t *object, struct language *language, struct error *e
 /* Placeholders are tried while the file is read, so that the error can name the key. */
 static int check_text(const char *key, const char *text, struct error *err)
 {
-	const struct placeholders values = { .source = "/source", .memory_bytes = 64 << 20 };
+	const struct placeholders values = {.source = "/source", .memory_bytes = 64 << 20};
 	cleanup_free char *expanded = definition_expand(&values, text, err);
 
 	return expanded ? 0 : error_context(err, "%s", key);
@@ -449,12 +455,18 @@ static int check_toolchain(const struct toolchain *toolchain, struct error *err)
 
 static int check_placeholders(const struct language *language, struct error *err)
 {
-	if (check_text("source", language->source, err) < 0 || check_env(&language->env, err) < 0)
+	const struct placeholders names_only = {.memory_bytes = 64 << 20};
+	cleanup_free char *source = definition_expand(&names_only, language->source, err);
+
+	if (!source)
+		return error_context(err, "source");
+	if (check_env(&language->env, err) < 0)
 		return -1;
 	for (size_t i = 0; i < language->toolchains_count; i++) {
 		if (check_toolchain(&language->toolchains[i], err) == 0)
 			continue;
-		return language->toolchains_count == 1 ? -1 : error_context(err, "toolchains[%zu]", i);
+		return language->toolchains_count == 1 ? -1
+						       : error_context(err, "toolchains[%zu]", i);
 	}
 	return 0;
 }
@@ -464,7 +476,8 @@ static int read_object(json_t *object, struct language *language, struct error *
 	if (!json_is_object(object))
 		return error_set(err, 0, "expected an object, not %s", type_name(object));
 	if (take_names(object, language, err) < 0 || take_prepend(object, language, err) < 0 ||
-		take_files(object, language, err) < 0 || take_toolchains(object, language, err) < 0 ||
+		take_files(object, language, err) < 0 ||
+		take_toolchains(object, language, err) < 0 ||
 		take_env(object, &language->env, err) < 0 || refuse_rest(object, "", err) < 0)
 		return -1;
 	return check_placeholders(language, err);

@@ -44,7 +44,8 @@ enum distribution {
 
 struct need {
 	char **programs; /* NULL-terminated, at least one: any of them will do, the first is preferred */
-	char *packages[DISTRIBUTION_MAX]; /* names as the distribution's installer takes them, or NULL */
+	char *packages
+		[DISTRIBUTION_MAX]; /* names as the distribution's installer takes them, or NULL */
 };
 
 /* Lists of strings here and below are NULL-terminated. */
@@ -79,15 +80,17 @@ struct language {
 	char *prepend_text, *prepend_unless; /* NULL: nothing is prepended */
 	struct support_file *files;
 	size_t files_count;
-	struct environment env; /* of every toolchain; a toolchain's own goes on top */
+	struct environment env;       /* of every toolchain; a toolchain's own goes on top */
 	struct toolchain *toolchains; /* at least one */
 	size_t toolchains_count;
 };
 
 /* What placeholders stand for. */
 struct placeholders {
-	const char *source;   /* {source}: the path of the source file; NULL where `source` itself is expanded */
-	uint64_t memory_bytes; /* {memory_mib}: the sandbox's limit; {heap_mib}: what a run time's heap may take of it */
+	const char *
+		source; /* {source}: the path of the source file; NULL where `source` itself is expanded */
+	uint64_t
+		memory_bytes; /* {memory_mib}: the sandbox's limit; {heap_mib}: what a run time's heap may take of it */
 	const char *public_type; /* {public_type}, {main_type}: see typenames.h; NULL: Main */
 	const char *main_type;
 	bool cache_bound; /* {cache}: a directory of the host, else one in the sandbox */

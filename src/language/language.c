@@ -47,7 +47,7 @@ const char *language_title(const struct language *language)
 
 char *const *language_aliases(const struct language *language)
 {
-	static char *none[] = { NULL };
+	static char *none[] = {NULL};
 
 	return language->aliases ? language->aliases : none;
 }

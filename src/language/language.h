@@ -48,7 +48,7 @@ int language_prepare(const struct language *language, const void *code, size_t l
 struct language_status {
 	bool ready;
 	char **programs; /* ready: where each program that is needed is, on the host; NULL-terminated */
-	char **binds;    /* ready: directories of the host, outside of /usr, that are bound for it; NULL-terminated */
+	char **binds; /* ready: directories of the host, outside of /usr, that are bound for it; NULL-terminated */
 	struct error missing; /* not ready: what is missing, and as a hint how to get it */
 };
 
@@ -56,7 +56,8 @@ struct language_status {
  * Whether `language` can run in the root of `spec` (spec_init and, for --rootfs, root and root_path). Reads the
  * file system and executes nothing. *ret is always filled, and freed with language_status_free.
  */
-void language_status(const struct language *language, const struct spec *spec, struct language_status *ret);
+void language_status(
+	const struct language *language, const struct spec *spec, struct language_status *ret);
 
 void language_status_free(struct language_status *status);
 
@@ -80,8 +81,8 @@ struct language_cache {
 	char *directory; /* that is filled */
 	char *path;      /* where it belongs */
 };
-int language_prepare_cache(const struct language *language, struct spec *spec, struct language_cache *ret_cache,
-	struct error *err);
+int language_prepare_cache(const struct language *language, struct spec *spec,
+	struct language_cache *ret_cache, struct error *err);
 
 /* With `filled` the cache is put in its place, else it is removed. Releases *cache. */
 int language_finish_cache(struct language_cache *cache, bool filled, struct error *err);

@@ -15,8 +15,8 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
-char *search_path(const char *path, const char *program, bool (*found)(const void *data, const char *file),
-	const void *data)
+char *search_path(const char *path, const char *program,
+	bool (*found)(const void *data, const char *file), const void *data)
 {
 	while (*path) {
 		size_t length = strcspn(path, ":");
@@ -35,13 +35,13 @@ void location_free(struct location *location)
 	for (char **bind = location->binds; bind && *bind; bind++)
 		free(*bind);
 	free(location->binds);
-	*location = (struct location){ 0 };
+	*location = (struct location){0};
 }
 
 /* The host root shows these directories of the host (see sandbox/hostroot.h). */
 static bool is_visible(const char *real)
 {
-	static const char *const visible[] = { "/usr", "/bin", "/sbin", "/lib", "/lib64" };
+	static const char *const visible[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
 
 	for (size_t i = 0; i < sizeof visible / sizeof *visible; i++)
 		if (path_is_below(real, visible[i]))
@@ -67,7 +67,8 @@ static bool visible_on_host(const void *unused, const char *file)
 /* A Python virtual environment is the directory above `directory`, when that has a pyvenv.cfg in it; malloc'd, or NULL. */
 static char *virtual_environment(const char *directory)
 {
-	cleanup_free char *top = xasprintf("%s/..", directory), *mark = xasprintf("%s/../pyvenv.cfg", directory);
+	cleanup_free char *top = xasprintf("%s/..", directory),
+			  *mark = xasprintf("%s/../pyvenv.cfg", directory);
 
 	return access(mark, F_OK) == 0 ? realpath(top, NULL) : NULL;
 }
@@ -95,7 +96,8 @@ static bool is_bound(const char *path, char *const *binds)
 }
 
 /* The name under which the program is executed: one by which inside too everything that it is found through is there. */
-static char *name_inside(const char *file, const char *directory, const char *real, char *const *binds)
+static char *name_inside(
+	const char *file, const char *directory, const char *real, char *const *binds)
 {
 	const char *name = strrchr(file, '/') + 1;
 
@@ -117,7 +119,8 @@ static int accept(const char *file, struct location *ret, struct error *err)
 	environment = virtual_environment(directory);
 	if (environment && add_environment(environment, &ret->binds, err) < 0)
 		return -1;
-	if (!is_visible(real) && !is_bound(real, ret->binds) && manager_binds(real, &ret->binds, err) < 0)
+	if (!is_visible(real) && !is_bound(real, ret->binds) &&
+		manager_binds(real, &ret->binds, err) < 0)
 		return -1;
 	ret->file = name_inside(file, directory, real, ret->binds);
 	return 0;
@@ -126,7 +129,8 @@ static int accept(const char *file, struct location *ret, struct error *err)
 static bool found_by_standard(const char *name, const char *file)
 {
 	cleanup_free char *standard = search_path(LANGUAGE_PATH, name, visible_on_host, NULL);
-	cleanup_free char *one = standard ? realpath(standard, NULL) : NULL, *other = realpath(file, NULL);
+	cleanup_free char *one = standard ? realpath(standard, NULL) : NULL,
+			  *other = realpath(file, NULL);
 
 	return one && other && strcmp(one, other) == 0 && is_visible(file);
 }
@@ -150,11 +154,12 @@ int locate_program(const char *name, struct location *ret, struct error *err)
 	cleanup_free char *all = xasprintf("%s:%s", path ? path : "", LANGUAGE_PATH);
 	char *save = NULL;
 
-	*ret = (struct location){ 0 };
-	*err = (struct error){ 0 };
-	for (char *directory = strtok_r(all, ":", &save); directory; directory = strtok_r(NULL, ":", &save)) {
+	*ret = (struct location){0};
+	*err = (struct error){0};
+	for (char *directory = strtok_r(all, ":", &save); directory;
+		directory = strtok_r(NULL, ":", &save)) {
 		cleanup_free char *file = xasprintf("%s/%s", directory, name);
-		struct error reason = { 0 };
+		struct error reason = {0};
 
 		if (directory[0] != '/' || !is_executable(file))
 			continue;
@@ -163,7 +168,8 @@ int locate_program(const char *name, struct location *ret, struct error *err)
 		if (!err->text[0]) {
 			cleanup_free char *real = realpath(file, NULL);
 
-			error_set(err, 0, "%s is not shown to a sandbox: %s", real ? real : file, reason.text);
+			error_set(err, 0, "%s is not shown to a sandbox: %s", real ? real : file,
+				reason.text);
 		}
 	}
 	return 0;

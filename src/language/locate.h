@@ -20,7 +20,7 @@ struct error;
 struct location {
 	char *file;    /* absolute, outside and inside alike */
 	bool standard; /* its name, looked up in LANGUAGE_PATH inside, is this file */
-	char **binds;  /* directories that it needs bound where they are; NULL-terminated, or NULL */
+	char **binds; /* directories that it needs bound where they are; NULL-terminated, or NULL */
 };
 
 /*
@@ -32,7 +32,7 @@ int locate_program(const char *name, struct location *ret, struct error *err);
 void location_free(struct location *location);
 
 /* The first dir/program of the list `path` that `found` says yes to, malloc'd; or NULL. */
-char *search_path(const char *path, const char *program, bool (*found)(const void *data, const char *file),
-	const void *data);
+char *search_path(const char *path, const char *program,
+	bool (*found)(const void *data, const char *file), const void *data);
 
 #endif

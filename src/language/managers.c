@@ -26,45 +26,46 @@ static const struct manager {
 	const char *pattern;
 	const char *inner[BINDS_MAX];
 } managers[] = {
-	{ "pyenv/versions/*", { NULL } },
-	{ ".pyenv/versions/*", { NULL } },
-	{ ".rbenv/versions/*", { NULL } },
-	{ ".nodenv/versions/*", { NULL } },
-	{ ".goenv/versions/*", { NULL } },
-	{ ".plenv/versions/*", { NULL } },
-	{ ".phpenv/versions/*", { NULL } },
-	{ ".jenv/versions/*", { NULL } },
-	{ ".rvm/rubies/*", { NULL } },
-	{ ".rubies/*", { NULL } },
-	{ "perlbrew/perls/*", { NULL } },
-	{ ".nvm/versions/node/*", { NULL } },
-	{ "nvm/versions/node/*", { NULL } },
-	{ "fnm/node-versions/*/installation", { NULL } },
-	{ ".fnm/node-versions/*/installation", { NULL } },
-	{ ".volta/tools/image/node/*", { NULL } },
-	{ ".rustup/toolchains/*", { NULL } },
-	{ "rustup/toolchains/*", { NULL } },
-	{ ".asdf/installs/*/*", { NULL } },
-	{ "mise/installs/*/*", { NULL } },
-	{ ".sdkman/candidates/*/*", { NULL } },
-	{ ".jdks/*", { NULL } },
-	{ "uv/python/*", { NULL } },
-	{ "sdk/go*", { NULL } },
-	{ ".bun/bin", { NULL } },
-	{ ".deno/bin", { NULL } },
+	{"pyenv/versions/*", {NULL}},
+	{".pyenv/versions/*", {NULL}},
+	{".rbenv/versions/*", {NULL}},
+	{".nodenv/versions/*", {NULL}},
+	{".goenv/versions/*", {NULL}},
+	{".plenv/versions/*", {NULL}},
+	{".phpenv/versions/*", {NULL}},
+	{".jenv/versions/*", {NULL}},
+	{".rvm/rubies/*", {NULL}},
+	{".rubies/*", {NULL}},
+	{"perlbrew/perls/*", {NULL}},
+	{".nvm/versions/node/*", {NULL}},
+	{"nvm/versions/node/*", {NULL}},
+	{"fnm/node-versions/*/installation", {NULL}},
+	{".fnm/node-versions/*/installation", {NULL}},
+	{".volta/tools/image/node/*", {NULL}},
+	{".rustup/toolchains/*", {NULL}},
+	{"rustup/toolchains/*", {NULL}},
+	{".asdf/installs/*/*", {NULL}},
+	{"mise/installs/*/*", {NULL}},
+	{".sdkman/candidates/*/*", {NULL}},
+	{".jdks/*", {NULL}},
+	{"uv/python/*", {NULL}},
+	{"sdk/go*", {NULL}},
+	{".bun/bin", {NULL}},
+	{".deno/bin", {NULL}},
 	/* A compiler that npm installed for all of a user's projects. */
-	{ "lib/node_modules/typescript", { NULL } },
+	{"lib/node_modules/typescript", {NULL}},
 	/* Its etc and var have configuration and databases of servers in them. */
-	{ "/home/linuxbrew/.linuxbrew", { "Cellar", "opt", "lib" } },
+	{"/home/linuxbrew/.linuxbrew", {"Cellar", "opt", "lib"}},
 	/* Programs of the store refer to others of it by their whole path; nothing in it is secret. */
-	{ "/nix/store", { NULL } },
-	{ "/opt/*", { NULL } },
+	{"/nix/store", {NULL}},
+	{"/opt/*", {NULL}},
 };
 
 /* Names at the top of a directory that say that it is more than a toolchain. */
-static const char *const secret_names[] = { "credentials*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_*",
-	".git-credentials", ".netrc", ".pypirc", ".npmrc", ".condarc", ".env", "keyrings", ".ssh", ".gnupg",
-	".aws", ".azure", ".kube", ".docker", ".config", ".mozilla", ".bash_history" };
+static const char *const secret_names[] = {"credentials*", "*.pem", "*.key", "*.p12", "*.kdbx",
+	"id_*", ".git-credentials", ".netrc", ".pypirc", ".npmrc", ".condarc", ".env", "keyrings",
+	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config", ".mozilla",
+	".bash_history"};
 
 void list_add(char ***strings, char *string)
 {
@@ -84,7 +85,8 @@ bool path_is_below(const char *path, const char *directory)
 {
 	size_t length = strlen(directory);
 
-	return strncmp(path, directory, length) == 0 && (path[length] == '/' || path[length] == '\0');
+	return strncmp(path, directory, length) == 0 &&
+	       (path[length] == '/' || path[length] == '\0');
 }
 
 /* The end of what `pattern` matches at the beginning of `path`, with at least one component after it; or NULL. */
@@ -121,13 +123,15 @@ static const char *match_manager(const struct manager *manager, const char *real
 /* Whether others can put something else in the place of `path`: its directory would then be theirs to choose. */
 static bool others_can_write(const struct stat *status)
 {
-	bool own_group = status->st_gid == getegid() && getegid() == geteuid(); /* a group of one user */
+	bool own_group =
+		status->st_gid == getegid() && getegid() == geteuid(); /* a group of one user */
 
 	if (status->st_uid != geteuid() && status->st_uid != 0)
 		return true;
 	if (status->st_mode & S_ISVTX)
 		return false; /* as in /tmp: what is ours there is not theirs to exchange */
-	return (status->st_mode & S_IWOTH) || ((status->st_mode & S_IWGRP) && status->st_gid != 0 && !own_group);
+	return (status->st_mode & S_IWOTH) ||
+	       ((status->st_mode & S_IWGRP) && status->st_gid != 0 && !own_group);
 }
 
 static int check_writers(const char *directory, struct error *err)
@@ -141,7 +145,8 @@ static int check_writers(const char *directory, struct error *err)
 		if (lstat(path[0] ? path : "/", &status) < 0)
 			return error_set(err, errno, "%s", path);
 		if (others_can_write(&status))
-			return error_set(err, 0, "%s can be changed by others than you", path[0] ? path : "/");
+			return error_set(err, 0, "%s can be changed by others than you",
+				path[0] ? path : "/");
 		if (!slash)
 			return 0;
 		*slash = '\0';
@@ -158,15 +163,17 @@ static int check_names(const char *directory, struct error *err)
 	for (struct dirent *entry; result == 0 && (entry = readdir(stream));)
 		for (size_t i = 0; i < sizeof secret_names / sizeof *secret_names; i++)
 			if (fnmatch(secret_names[i], entry->d_name, 0) == 0)
-				result = error_set(err, 0, "%s has something in it that may be secret: %s",
-					directory, entry->d_name);
+				result = error_set(err, 0,
+					"%s has something in it that may be secret: %s", directory,
+					entry->d_name);
 	closedir(stream);
 	return result;
 }
 
 int manager_check_bind(const char *directory, struct error *err)
 {
-	static const char *const shared[] = { "/.local", "/.cargo", "/.config", "/.cache", "/.local/bin", "/bin" };
+	static const char *const shared[] = {
+		"/.local", "/.cargo", "/.config", "/.cache", "/.local/bin", "/bin"};
 	const char *home = getenv("HOME");
 	cleanup_free char *real_home = home && home[0] == '/' ? realpath(home, NULL) : NULL;
 
@@ -175,7 +182,8 @@ int manager_check_bind(const char *directory, struct error *err)
 	if (real_home && path_is_below(real_home, directory))
 		return error_set(err, 0, "%s is your home, or has it in it", directory);
 	for (size_t i = 0; real_home && i < sizeof shared / sizeof *shared; i++)
-		if (path_is_below(directory, real_home) && strcmp(directory + strlen(real_home), shared[i]) == 0)
+		if (path_is_below(directory, real_home) &&
+			strcmp(directory + strlen(real_home), shared[i]) == 0)
 			return error_set(err, 0, "%s is shared by many programs", directory);
 	return check_writers(directory, err) < 0 ? -1 : check_names(directory, err);
 }
@@ -232,5 +240,6 @@ int manager_binds(const char *real, char ***binds, struct error *err)
 		}
 		return 0;
 	}
-	return error_set(err, 0, "it is in no directory that nsbox knows to hold a toolchain and nothing else");
+	return error_set(err, 0,
+		"it is in no directory that nsbox knows to hold a toolchain and nothing else");
 }

@@ -47,7 +47,8 @@ static bool present_in_root(const void *root_fd, const char *file)
 		(int)syscall(SYS_openat2, *(const int *)root_fd, file, &how, sizeof how);
 	struct stat status;
 
-	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0111);
+	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+	       (status.st_mode & 0111);
 }
 
 /* What a mount of the caller's brings is not known before it is made: the exec itself will tell. */
@@ -98,17 +99,18 @@ static enum distribution find_distribution(void)
 }
 
 /* Looks for one of the need's programs. Returns 1 with *ret; 0 with *ret_reason where one is there and no use. */
-static int find_program(const struct spec *spec, int root, const struct need *need, struct found_program *ret,
-	struct error *ret_reason)
+static int find_program(const struct spec *spec, int root, const struct need *need,
+	struct found_program *ret, struct error *ret_reason)
 {
-	*ret_reason = (struct error){ 0 };
+	*ret_reason = (struct error){0};
 	for (char **program = need->programs; *program; program++) {
 		cleanup_free char *in_root = NULL;
-		struct error reason = { 0 };
+		struct error reason = {0};
 
 		if (spec->root == ROOT_DIRECTORY)
 			in_root = search_path(LANGUAGE_PATH, *program, present_in_root, &root);
-		if (in_root || (spec->root == ROOT_HOST && locate_program(*program, &ret->location, &reason))) {
+		if (in_root || (spec->root == ROOT_HOST &&
+				       locate_program(*program, &ret->location, &reason))) {
 			ret->name = xstrdup(*program);
 			return 1;
 		}
@@ -122,7 +124,7 @@ static int find_program(const struct spec *spec, int root, const struct need *ne
 static int try_toolchain(const struct toolchain *toolchain, const struct spec *spec, int root,
 	struct choice *ret, const struct need **ret_missing, struct error *ret_reason)
 {
-	*ret = (struct choice){ .toolchain = toolchain };
+	*ret = (struct choice){.toolchain = toolchain};
 	ret->programs = xcalloc(toolchain->needs_count + 1, sizeof *ret->programs);
 	for (size_t i = 0; i < toolchain->needs_count; i++) {
 		if (find_program(spec, root, &toolchain->needs[i], &ret->programs[i], ret_reason))
@@ -134,27 +136,31 @@ static int try_toolchain(const struct toolchain *toolchain, const struct spec *s
 	return 1;
 }
 
-static int missing(const struct language *language, const struct spec *spec, const struct need *need,
-	const struct error *reason, struct error *err)
+static int missing(const struct language *language, const struct spec *spec,
+	const struct need *need, const struct error *reason, struct error *err)
 {
 	enum distribution distribution = find_distribution();
-	const char *packages = distribution < DISTRIBUTION_MAX ? need->packages[distribution] : NULL;
+	const char *packages =
+		distribution < DISTRIBUTION_MAX ? need->packages[distribution] : NULL;
 	bool choice = language->toolchains_count > 1 || need->programs[1];
 
 	if (spec->root == ROOT_DIRECTORY) {
-		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s", language->title,
-			need->programs[0], LANGUAGE_PATH, spec->root_path);
+		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s",
+			language->title, need->programs[0], LANGUAGE_PATH, spec->root_path);
 		return error_hint(err, "Install it in that root, or run without --rootfs.");
 	}
 	if (reason->text[0])
-		error_set(err, 0, "%s needs the program \"%s\"; %s", language->title, need->programs[0],
-			reason->text);
+		error_set(err, 0, "%s needs the program \"%s\"; %s", language->title,
+			need->programs[0], reason->text);
 	else
-		error_set(err, 0, "%s needs the program \"%s\"%s, which is neither in your PATH nor in %s",
+		error_set(err, 0,
+			"%s needs the program \"%s\"%s, which is neither in your PATH nor in %s",
 			language->title, need->programs[0],
-			choice ? " (or another that does the same: see nsbox-languages(5))" : "", LANGUAGE_PATH);
+			choice ? " (or another that does the same: see nsbox-languages(5))" : "",
+			LANGUAGE_PATH);
 	if (packages)
-		return error_hint(err, "Install it: %s %s", distributions[distribution].install, packages);
+		return error_hint(
+			err, "Install it: %s %s", distributions[distribution].install, packages);
 	return error_hint(err, "Install it with the package manager of this system.");
 }
 
@@ -162,11 +168,11 @@ int needs_choose(const struct language *language, const struct spec *spec, struc
 	struct error *err)
 {
 	const struct need *first_missing = NULL;
-	struct error first_reason = { 0 };
+	struct error first_reason = {0};
 	cleanup_close int root = -1;
 
 	if (path_is_mounted_over(spec)) {
-		*ret = (struct choice){ .toolchain = &language->toolchains[0] };
+		*ret = (struct choice){.toolchain = &language->toolchains[0]};
 		return 0;
 	}
 	if (spec->root == ROOT_DIRECTORY) {
@@ -176,7 +182,7 @@ int needs_choose(const struct language *language, const struct spec *spec, struc
 	}
 	for (size_t i = 0; i < language->toolchains_count; i++) {
 		const struct need *need = NULL;
-		struct error reason = { 0 };
+		struct error reason = {0};
 
 		if (try_toolchain(&language->toolchains[i], spec, root, ret, &need, &reason))
 			return 0;
@@ -195,5 +201,5 @@ void choice_free(struct choice *choice)
 		location_free(&choice->programs[i].location);
 	}
 	free(choice->programs);
-	*choice = (struct choice){ 0 };
+	*choice = (struct choice){0};
 }

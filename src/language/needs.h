@@ -18,7 +18,8 @@ struct found_program {
 
 struct choice {
 	const struct toolchain *toolchain;
-	struct found_program *programs; /* one for each need, or NULL where a mount hides what is there */
+	struct found_program
+		*programs; /* one for each need, or NULL where a mount hides what is there */
 };
 
 /*

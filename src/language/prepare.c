@@ -43,25 +43,19 @@ static void preparation_free(struct preparation *preparation)
 /* Programs outside of the usual directories go before them, in the order of the needs. */
 static char *make_path(const struct choice *choice)
 {
-	char *path = xstrdup("");
+	cleanup_free char *own = xstrdup("");
 
 	for (size_t i = 0; choice->programs && i < choice->toolchain->needs_count; i++) {
 		const struct location *location = &choice->programs[i].location;
-		cleanup_free char *before = path;
+		cleanup_free char *before = NULL;
 
-		path = NULL;
-		if (location->file && !location->standard)
-			path = xasprintf("%s%.*s:", before, (int)(strrchr(location->file, '/') - location->file),
-				location->file);
-		else
-			path = xstrdup(before);
+		if (!location->file || location->standard)
+			continue;
+		before = own;
+		own = xasprintf("%s%.*s:", before,
+			(int)(strrchr(location->file, '/') - location->file), location->file);
 	}
-	{
-		cleanup_free char *before = path;
-
-		path = xasprintf("%s" LANGUAGE_PATH, before);
-	}
-	return path;
+	return xasprintf("%s" LANGUAGE_PATH, own);
 }
 
 static bool is_mounted(const struct spec *spec, const char *target)
@@ -84,7 +78,7 @@ static void add_binds(const struct choice *choice, struct spec *spec)
 static int prepare(const struct language *language, struct spec *spec, struct preparation *ret,
 	struct error *err)
 {
-	*ret = (struct preparation){ .language = language, .spec = spec, .err = err };
+	*ret = (struct preparation){.language = language, .spec = spec, .err = err};
 	if (needs_choose(language, spec, &ret->choice, err) < 0)
 		return -1;
 	ret->values.memory_bytes = spec->limits.memory_bytes;
@@ -100,15 +94,19 @@ static const char *program_of(const struct choice *choice, const char *name)
 		const struct found_program *found = &choice->programs[i];
 
 		if (strcmp(choice->toolchain->needs[i].programs[0], name) == 0)
-			return found->location.file && !found->location.standard ? found->location.file : found->name;
+			return found->location.file && !found->location.standard
+				       ? found->location.file
+				       : found->name;
 	}
 	return name;
 }
 
-static int add_arguments(const struct preparation *preparation, char *const *argv, struct exec_spec *exec)
+static int add_arguments(
+	const struct preparation *preparation, char *const *argv, struct exec_spec *exec)
 {
 	for (size_t i = 0; argv[i]; i++) {
-		cleanup_free char *expanded = definition_expand(&preparation->values, argv[i], preparation->err);
+		cleanup_free char *expanded =
+			definition_expand(&preparation->values, argv[i], preparation->err);
 
 		if (!expanded)
 			return -1;
@@ -117,10 +115,12 @@ static int add_arguments(const struct preparation *preparation, char *const *arg
 	return 0;
 }
 
-static int add_env(const struct preparation *preparation, const struct environment *env, struct exec_spec *exec)
+static int add_env(const struct preparation *preparation, const struct environment *env,
+	struct exec_spec *exec)
 {
 	for (size_t i = 0; env->names && env->names[i]; i++) {
-		cleanup_free char *value = definition_expand(&preparation->values, env->values[i], preparation->err);
+		cleanup_free char *value =
+			definition_expand(&preparation->values, env->values[i], preparation->err);
 
 		if (!value)
 			return -1;
@@ -141,7 +141,8 @@ static int add_exec(const struct preparation *preparation, const char *phase, ch
 	exec->cwd = xstrdup(DEFINITION_WORKSPACE);
 	exec->timeout_ms = timeout_ms;
 	exec_set_env(exec, "PATH", preparation->path);
-	exec_set_env(exec, "HOME", spec->uid == 0 ? "/root" : "/home/user"); /* as /etc/passwd inside says */
+	exec_set_env(exec, "HOME",
+		spec->uid == 0 ? "/root" : "/home/user"); /* as /etc/passwd inside says */
 	exec_set_env(exec, "LANG", "C.UTF-8");
 	if (add_env(preparation, &preparation->language->env, exec) < 0 ||
 		add_env(preparation, &preparation->choice.toolchain->env, exec) < 0)
@@ -149,21 +150,22 @@ static int add_exec(const struct preparation *preparation, const char *phase, ch
 	return add_arguments(preparation, argv, exec);
 }
 
-static int add_source(const struct preparation *preparation, const char *path, const void *code, size_t length)
+static void add_source(
+	const struct preparation *preparation, const char *path, const void *code, size_t length)
 {
 	const struct language *language = preparation->language;
 	size_t prepended = language->prepend_text ? strlen(language->prepend_text) : 0;
 	cleanup_free char *text = NULL;
 
-	if (prepended == 0 || memmem(code, length, language->prepend_unless, strlen(language->prepend_unless))) {
+	if (prepended == 0 ||
+		memmem(code, length, language->prepend_unless, strlen(language->prepend_unless))) {
 		spec_add_file(preparation->spec, path, code, length, FILE_MODE);
-		return 0;
+		return;
 	}
 	text = xrealloc(NULL, prepended + length + 1, 1);
 	memcpy(text, language->prepend_text, prepended);
 	memcpy(text + prepended, code, length);
 	spec_add_file(preparation->spec, path, text, prepended + length, FILE_MODE);
-	return 0;
 }
 
 static void add_support(const struct preparation *preparation)
@@ -186,10 +188,12 @@ static void use_cache(struct preparation *preparation)
 	preparation->values.cache_bound = true;
 }
 
-static int add_phases(struct preparation *preparation, const void *code, size_t length, uint64_t timeout_ms)
+static int add_phases(
+	struct preparation *preparation, const void *code, size_t length, uint64_t timeout_ms)
 {
 	const struct toolchain *toolchain = preparation->choice.toolchain;
-	cleanup_free char *name = definition_expand(&preparation->values, preparation->language->source, preparation->err);
+	cleanup_free char *name = definition_expand(
+		&preparation->values, preparation->language->source, preparation->err);
 	cleanup_free char *source = name ? xasprintf(DEFINITION_WORKSPACE "/%s", name) : NULL;
 	struct spec *spec = preparation->spec;
 
@@ -199,7 +203,8 @@ static int add_phases(struct preparation *preparation, const void *code, size_t 
 	add_source(preparation, source, code, length);
 	add_support(preparation);
 	if (toolchain->compile_argv) {
-		if (add_exec(preparation, "compile", toolchain->compile_argv, toolchain->compile_timeout_ms) < 0)
+		if (add_exec(preparation, "compile", toolchain->compile_argv,
+			    toolchain->compile_timeout_ms) < 0)
 			return -1;
 		spec->execs[spec->execs_count - 1].stdin_kind = STDIN_NULL;
 	}
@@ -209,7 +214,7 @@ static int add_phases(struct preparation *preparation, const void *code, size_t 
 int language_prepare(const struct language *language, const void *code, size_t length,
 	char *const *arguments, uint64_t timeout_ms, struct spec *spec, struct error *err)
 {
-	cleanup_preparation struct preparation preparation = { 0 };
+	cleanup_preparation struct preparation preparation = {0};
 	struct typenames names;
 	int result;
 
@@ -217,7 +222,7 @@ int language_prepare(const struct language *language, const void *code, size_t l
 		return -1;
 	use_cache(&preparation);
 	typenames_read(code, length, &names);
-	preparation.values.public_type = names.public_type ? names.public_type : NULL;
+	preparation.values.public_type = names.public_type;
 	preparation.values.main_type = names.main_type ? names.main_type : names.public_type;
 	result = add_phases(&preparation, code, length, timeout_ms);
 	typenames_free(&names);
@@ -231,18 +236,20 @@ int language_prepare(const struct language *language, const void *code, size_t l
 
 /* --- status and version --- */
 
-void language_status(const struct language *language, const struct spec *spec, struct language_status *ret)
+void language_status(
+	const struct language *language, const struct spec *spec, struct language_status *ret)
 {
-	struct choice choice = { 0 };
+	struct choice choice = {0};
 
-	*ret = (struct language_status){ 0 };
+	*ret = (struct language_status){0};
 	ret->ready = needs_choose(language, spec, &choice, &ret->missing) == 0;
 	ret->programs = xcalloc(1, sizeof *ret->programs);
 	ret->binds = xcalloc(1, sizeof *ret->binds);
 	for (size_t i = 0; choice.programs && i < choice.toolchain->needs_count; i++) {
 		const struct found_program *found = &choice.programs[i];
 
-		list_add(&ret->programs, xstrdup(found->location.file ? found->location.file : found->name));
+		list_add(&ret->programs,
+			xstrdup(found->location.file ? found->location.file : found->name));
 		for (char **bind = found->location.binds; bind && *bind; bind++)
 			list_add(&ret->binds, xstrdup(*bind));
 	}
@@ -261,14 +268,16 @@ void language_status_free(struct language_status *status)
 
 int language_prepare_version(const struct language *language, struct spec *spec, struct error *err)
 {
-	cleanup_preparation struct preparation preparation = { 0 };
+	cleanup_preparation struct preparation preparation = {0};
 
 	if (prepare(language, spec, &preparation, err) < 0)
 		return -1;
 	if (!preparation.choice.toolchain->version_argv)
-		return error_set(err, 0, "%s: its file does not say how to ask for a version", language->title);
+		return error_set(err, 0, "%s: its file does not say how to ask for a version",
+			language->title);
 	preparation.values.source = "";
-	if (add_exec(&preparation, "run", preparation.choice.toolchain->version_argv, VERSION_TIMEOUT_MS) < 0)
+	if (add_exec(&preparation, "run", preparation.choice.toolchain->version_argv,
+		    VERSION_TIMEOUT_MS) < 0)
 		return -1;
 	spec->execs[spec->execs_count - 1].stdin_kind = STDIN_NULL;
 	spec->capture = true;
@@ -291,7 +300,8 @@ void language_version_of(const char *output, size_t length, char *ret, size_t si
 	for (size_t i = 0; i < length; i++) {
 		size_t end = i, dots = 0;
 
-		if (output[i] != 'g' || i + 2 >= length || output[i + 1] != 'o' || !isdigit((unsigned char)output[i + 2])) {
+		if (output[i] != 'g' || i + 2 >= length || output[i + 1] != 'o' ||
+			!isdigit((unsigned char)output[i + 2])) {
 			if (!version_begins(output, i))
 				continue;
 		} else {
@@ -338,17 +348,17 @@ static void cache_free(struct language_cache *cache)
 {
 	free(cache->directory);
 	free(cache->path);
-	*cache = (struct language_cache){ 0 };
+	*cache = (struct language_cache){0};
 }
 
-int language_prepare_cache(const struct language *language, struct spec *spec, struct language_cache *ret_cache,
-	struct error *err)
+int language_prepare_cache(const struct language *language, struct spec *spec,
+	struct language_cache *ret_cache, struct error *err)
 {
-	cleanup_preparation struct preparation preparation = { 0 };
+	cleanup_preparation struct preparation preparation = {0};
 	cleanup_free char *there = NULL;
 	int result;
 
-	*ret_cache = (struct language_cache){ 0 };
+	*ret_cache = (struct language_cache){0};
 	if (prepare(language, spec, &preparation, err) < 0)
 		return -1;
 	there = cache_find(language, &preparation.choice);

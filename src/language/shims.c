@@ -90,7 +90,8 @@ static char *find_version(const char *directory, const char *wanted)
 		return xstrdup(wanted);
 	stream = opendir(directory);
 	for (struct dirent *entry; stream && (entry = readdir(stream));) {
-		if (strncmp(entry->d_name, wanted, length) != 0 || !strchr(".-", entry->d_name[length]))
+		if (strncmp(entry->d_name, wanted, length) != 0 ||
+			!strchr(".-", entry->d_name[length]))
 			continue;
 		if (found && strverscmp(found, entry->d_name) >= 0)
 			continue;
@@ -107,13 +108,13 @@ static char *find_version(const char *directory, const char *wanted)
 static const struct env_manager {
 	const char *name, *variable, *file;
 } env_managers[] = {
-	{ "pyenv", "PYENV_VERSION", ".python-version" },
-	{ "rbenv", "RBENV_VERSION", ".ruby-version" },
-	{ "nodenv", "NODENV_VERSION", ".node-version" },
-	{ "goenv", "GOENV_VERSION", ".go-version" },
-	{ "plenv", "PLENV_VERSION", ".perl-version" },
-	{ "phpenv", "PHPENV_VERSION", ".php-version" },
-	{ "jenv", "JENV_VERSION", ".java-version" },
+	{"pyenv", "PYENV_VERSION", ".python-version"},
+	{"rbenv", "RBENV_VERSION", ".ruby-version"},
+	{"nodenv", "NODENV_VERSION", ".node-version"},
+	{"goenv", "GOENV_VERSION", ".go-version"},
+	{"plenv", "PLENV_VERSION", ".perl-version"},
+	{"phpenv", "PHPENV_VERSION", ".php-version"},
+	{"jenv", "JENV_VERSION", ".java-version"},
 };
 
 static char *env_manager_wish(const struct env_manager *manager, const char *root)
@@ -125,13 +126,15 @@ static char *env_manager_wish(const struct env_manager *manager, const char *roo
 }
 
 /* Several versions may be wished for; the first that has the program counts. */
-static int resolve_env_manager(const struct env_manager *manager, const char *root, const char *program,
-	char **ret, struct error *err)
+static int resolve_env_manager(const struct env_manager *manager, const char *root,
+	const char *program, char **ret, struct error *err)
 {
-	cleanup_free char *wish = env_manager_wish(manager, root), *versions = xasprintf("%s/versions", root);
+	cleanup_free char *wish = env_manager_wish(manager, root),
+			  *versions = xasprintf("%s/versions", root);
 	char *save = NULL, none[] = "";
 
-	for (char *word = strtok_r(wish ? wish : none, ": \t\r\n", &save); word; word = strtok_r(NULL, ": \t\r\n", &save)) {
+	for (char *word = strtok_r(wish ? wish : none, ": \t\r\n", &save); word;
+		word = strtok_r(NULL, ": \t\r\n", &save)) {
 		cleanup_free char *version = find_version(versions, word), *file = NULL;
 
 		if (!version)
@@ -162,9 +165,10 @@ static char *tool_version(const char *plugin, const char *text)
 	return NULL;
 }
 
-static int resolve_asdf(const char *root, const char *shim, const char *program, char **ret, struct error *err)
+static int resolve_asdf(
+	const char *root, const char *shim, const char *program, char **ret, struct error *err)
 {
-	static const char *const bins[] = { "bin", "go/bin" };
+	static const char *const bins[] = {"bin", "go/bin"};
 	static const char mark[] = "# asdf-plugin: ";
 	const char *home = getenv("HOME");
 	cleanup_free char *text = read_text("", shim), *here = read_upwards(".tool-versions");
@@ -178,8 +182,8 @@ static int resolve_asdf(const char *root, const char *shim, const char *program,
 		if (!version && there)
 			version = tool_version(plugin, there);
 		for (size_t i = 0; version && i < sizeof bins / sizeof *bins; i++) {
-			cleanup_free char *file =
-				xasprintf("%s/installs/%s/%s/%s/%s", root, plugin, version, bins[i], program);
+			cleanup_free char *file = xasprintf(
+				"%s/installs/%s/%s/%s/%s", root, plugin, version, bins[i], program);
 
 			if (!is_program(file))
 				continue;
@@ -248,9 +252,12 @@ static char *rustup_file_wish(void)
 static int resolve_rustup(const char *directory, const char *program, char **ret, struct error *err)
 {
 	const char *variable = getenv("RUSTUP_TOOLCHAIN"), *named = getenv("RUSTUP_HOME");
-	cleanup_free char *home = named && named[0] ? xstrdup(named) : xasprintf("%s/../../.rustup", directory);
-	cleanup_free char *settings = read_text(home, "settings.toml"), *toolchains = xasprintf("%s/toolchains", home);
-	cleanup_free char *wish = variable && variable[0] ? xstrdup(variable) : rustup_override(settings);
+	cleanup_free char *home =
+		named && named[0] ? xstrdup(named) : xasprintf("%s/../../.rustup", directory);
+	cleanup_free char *settings = read_text(home, "settings.toml"),
+			  *toolchains = xasprintf("%s/toolchains", home);
+	cleanup_free char *wish =
+		variable && variable[0] ? xstrdup(variable) : rustup_override(settings);
 	cleanup_free char *version = NULL, *file = NULL;
 
 	if (!wish)
@@ -273,8 +280,8 @@ static int resolve_volta(const char *directory, const char *program, char **ret,
 {
 	cleanup_free char *text = read_text(directory, "../tools/user/platform.json"), *file = NULL;
 	json_t *platform = text ? json_loads(text, 0, NULL) : NULL;
-	const char *version = json_string_value(
-		json_object_get(json_object_get(platform, "node"), "runtime"));
+	const char *version =
+		json_string_value(json_object_get(json_object_get(platform, "node"), "runtime"));
 
 	if (version && !strchr(version, '/'))
 		file = xasprintf("%s/../tools/image/node/%s/bin/%s", directory, version, program);
@@ -298,11 +305,13 @@ static bool is_rustup(const char *file, const char *directory, const char *real)
 		       one.st_ino == other.st_ino);
 }
 
-static int resolve_in_shims(const char *root, const char *file, const char *real, char **ret, struct error *err)
+static int resolve_in_shims(
+	const char *root, const char *file, const char *real, char **ret, struct error *err)
 {
 	if (strcmp(name_of(real), "mise") == 0 || strcmp(name_of(real), "rtx") == 0)
-		return error_set(err, 0, "only mise knows what its shim starts; put the directory that "
-					 "\"mise where\" prints, with /bin, in front of PATH");
+		return error_set(err, 0,
+			"only mise knows what its shim starts; put the directory that "
+			"\"mise where\" prints, with /bin, in front of PATH");
 	for (size_t i = 0; i < sizeof env_managers / sizeof *env_managers; i++)
 		if (exists(root, "versions") && strstr(name_of(root), env_managers[i].name))
 			return resolve_env_manager(&env_managers[i], root, name_of(file), ret, err);

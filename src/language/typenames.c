@@ -18,10 +18,10 @@ struct token {
 
 struct scanner {
 	const char *next, *end;
-	int depth; /* of braces */
+	int depth;                          /* of braces */
 	bool is_public, is_static, is_void; /* modifiers since the last «;», «{» or «}» */
 	char *package;
-	char *type; /* the type at the top that we are in or in front of */
+	char *type;          /* the type at the top that we are in or in front of */
 	char *instance_main; /* a type whose main is not static, as Java 25 allows */
 };
 
@@ -34,7 +34,8 @@ static bool starts_with(const struct scanner *scanner, const char *text)
 {
 	size_t length = strlen(text);
 
-	return (size_t)(scanner->end - scanner->next) >= length && memcmp(scanner->next, text, length) == 0;
+	return (size_t)(scanner->end - scanner->next) >= length &&
+	       memcmp(scanner->next, text, length) == 0;
 }
 
 /* Goes on behind the next `closing`, or to the end. A backslash takes the byte after it along. */
@@ -45,7 +46,9 @@ static void skip_to(struct scanner *scanner, const char *closing, bool escapes)
 			scanner->next += strlen(closing);
 			return;
 		}
-		scanner->next += escapes && *scanner->next == '\\' && scanner->end - scanner->next > 1 ? 2 : 1;
+		scanner->next +=
+			escapes && *scanner->next == '\\' && scanner->end - scanner->next > 1 ? 2
+											      : 1;
 	}
 }
 
@@ -55,8 +58,8 @@ static bool skip_one(struct scanner *scanner)
 	static const struct {
 		const char *opening, *closing;
 		bool escapes;
-	} spans[] = { { "//", "\n", false }, { "/*", "*/", false }, { "\"\"\"", "\"\"\"", true },
-		{ "\"", "\"", true }, { "'", "'", true } };
+	} spans[] = {{"//", "\n", false}, {"/*", "*/", false}, {"\"\"\"", "\"\"\"", true},
+		{"\"", "\"", true}, {"'", "'", true}};
 
 	for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
 		if (starts_with(scanner, spans[i].opening)) {
@@ -83,7 +86,7 @@ static bool next_token(struct scanner *scanner, struct token *ret)
 			scanner->next++;
 		if (scanner->next == start)
 			scanner->next++;
-		*ret = (struct token){ start, (size_t)(scanner->next - start) };
+		*ret = (struct token){start, (size_t)(scanner->next - start)};
 		return true;
 	}
 	return false;
@@ -102,7 +105,8 @@ static void set_string(char **string, char *value)
 
 static char *qualified(const struct scanner *scanner)
 {
-	return scanner->package ? xasprintf("%s.%s", scanner->package, scanner->type) : xstrdup(scanner->type);
+	return scanner->package ? xasprintf("%s.%s", scanner->package, scanner->type)
+				: xstrdup(scanner->type);
 }
 
 static void read_package(struct scanner *scanner)
@@ -124,7 +128,8 @@ static void read_at_top(struct scanner *scanner, const struct token *token, stru
 		read_package(scanner);
 	} else if (is(token, "public")) {
 		scanner->is_public = true;
-	} else if (is(token, "class") || is(token, "interface") || is(token, "enum") || is(token, "record")) {
+	} else if (is(token, "class") || is(token, "interface") || is(token, "enum") ||
+		   is(token, "record")) {
 		if (!next_token(scanner, &name) || !is_word_byte(name.text[0]))
 			return;
 		set_string(&scanner->type, xasprintf("%.*s", (int)name.length, name.text));
@@ -148,10 +153,10 @@ static void read_in_type(struct scanner *scanner, const struct token *token, str
 
 void typenames_read(const char *source, size_t length, struct typenames *ret)
 {
-	struct scanner scanner = { .next = source, .end = source + length };
+	struct scanner scanner = {.next = source, .end = source + length};
 	struct token token;
 
-	*ret = (struct typenames){ NULL, NULL };
+	*ret = (struct typenames){NULL, NULL};
 	while (next_token(&scanner, &token)) {
 		if (scanner.depth == 0)
 			read_at_top(&scanner, &token, ret);

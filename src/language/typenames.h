@@ -14,7 +14,7 @@
 
 struct typenames {
 	char *public_type; /* the public type at the top; NULL: there is none */
-	char *main_type;   /* the type at the top with a main method, with its package; NULL: there is none */
+	char *main_type; /* the type at the top with a main method, with its package; NULL: there is none */
 };
 
 /* Reads `length` bytes of source. The strings of *ret are malloc'd. */
