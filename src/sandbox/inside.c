@@ -586,11 +586,16 @@ static int restrict_root(const struct spec *spec, const struct root *root, struc
 static int open_terminal(struct root *root, struct error *err)
 {
 	int unlock = 0;
+	struct winsize size;
 
 	root->terminal_master =
 		openat(root->dev, "pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	if (root->terminal_master < 0 || ioctl(root->terminal_master, TIOCSPTLCK, &unlock) < 0)
 		return error_set(err, errno, "opening a terminal for the sandbox");
+	/* Before the command can ask for it; changes of it come from the supervisor. */
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 ||
+		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+		ioctl(root->terminal_master, TIOCSWINSZ, &size);
 	root->terminal = ioctl(root->terminal_master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (root->terminal < 0)
 		return error_set(err, errno, "opening a terminal for the sandbox");

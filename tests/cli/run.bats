@@ -421,6 +421,7 @@ print("served")'
 
 @test "signals: forwarded to the command" {
   for signal in TERM INT HUP QUIT USR1 USR2; do
+    rm -f out
     "$nsbox" run -- bash -c "trap 'echo got $signal; exit 9' $signal; echo ready; while :; do sleep 0.02; done" </dev/null >out 2>err &
     pid=$!
     eventually grep -q ready out
