@@ -132,7 +132,7 @@ slot_is_locked() {
 }
 
 @test "after Ctrl-C on a terminal, and after the terminal is gone" {
-  run "$pty" wait:ready pause:300 "type:\\x03" -- "$nsbox" run ${NSBOX_TEST_OPTIONS:-} -- sh -c "echo ready; sleep $seconds"
+  run "$pty" wait:ready pause:1500 "type:\\x03" -- "$nsbox" run ${NSBOX_TEST_OPTIONS:-} -- sh -c "echo ready; sleep $seconds"
   [ "$status" = 130 ]
   nothing_is_left
   run "$pty" wait:ready signal:HUP -- "$nsbox" run ${NSBOX_TEST_OPTIONS:-} -- sh -c "echo ready; sleep $seconds"

@@ -496,12 +496,13 @@ print("served")'
   [[ $output = *"got <hello>"*ended* ]]
 }
 
+# Not by a shell, which between two commands notes the signal and goes on.
 @test "terminal: Ctrl-C reaches the command" {
-  run "$pty" wait:ready pause:300 "type:\\x03" -- "$nsbox" run -- sh -c 'echo ready; sleep 20'
+  run "$pty" wait:ready "type:\\x03" -- "$nsbox" run -- perl -e '$| = 1; print "ready\n"; sleep 20'
   [ "$status" = 130 ]
   run "$pty" wait:ready "type:\\x03" wait:trapped -- "$nsbox" run -- bash -c 'trap "echo trapped; exit 5" INT; echo ready; while :; do sleep 0.05; done'
   [ "$status" = 5 ]
-  run "$pty" wait:ready pause:300 "type:\\x1c" -- "$nsbox" run -- sh -c 'echo ready; sleep 20'
+  run "$pty" wait:ready "type:\\x1c" -- "$nsbox" run -- perl -e '$| = 1; print "ready\n"; sleep 20'
   [ "$status" = 131 ]
 }
 
