@@ -53,7 +53,7 @@ struct call *call_list_queued(const struct call_list *list);
 /* The call runs: its spec is no longer needed. */
 void call_list_started(struct call_list *list, struct call *call, const struct runner_io *io);
 
-/* The run of the call is over, and `spec` (whose content is taken over) is its next: it is queued, at its old place. */
+/* The run of the call is over, and `spec` (its content is taken over) is its next. It is queued, at its old place. */
 void call_list_requeue(struct call_list *list, struct call *call, struct spec *spec);
 
 /* Takes it out and frees it. A run of it is cancelled. */

@@ -151,8 +151,8 @@ static json_t *describe(const struct mcp_options *options)
 		"Runs a program in a fresh sandbox on this host and returns its output, its exit code and the limits "
 		"that it met. No network, none of the host's files, nothing kept from one call to the next; the "
 		"working directory /workspace is writable. Limits: %s of memory and %g s unless given, %s of "
-		"files, %d processes; of each output stream the first and last %d bytes are returned, the whole is a resource; PNG, JPEG, GIF "
-		"and WebP files that it leaves in /workspace are returned as images. A program "
+		"files, %d processes; of each output stream the first and last %d bytes are returned, the whole "
+		"is a resource; PNG, JPEG, GIF and WebP files that it leaves in /workspace are returned as images. A program "
 		"that exits with a code other than 0, does not compile or meets a limit is a normal result; isError "
 		"means that it could not be run.",
 		memory, (double)options->timeout_default_ms / 1000, disk, (int)limits.pids,

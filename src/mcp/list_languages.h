@@ -7,8 +7,8 @@
 
 /*
  * Every language as {name, title, aliases, root, ready}, with {programs} where it is ready, else {missing} and where
- * it is known {remedy}; one whose file is broken has {name, ready, missing} (new reference). Reads files of languages and looks for
- * programs; runs nothing.
+ * it is known {remedy}; one whose file is broken has {name, ready, missing} (new reference). Reads files of
+ * languages and looks for programs; runs nothing.
  */
 json_t *languages_to_json(void);
 
