@@ -320,6 +320,9 @@ static void child(const char *dir, char **argv, int socket, int lower, uid_t uid
 	check(sethostname("nsbox", 5), "sethostname");
 	check(syscall(SYS_pivot_root, ".", "."), "pivot_root");
 	check(umount2(".", 2 /* MNT_DETACH */), "umount");
+	/* With an overlay, the scratch mount lay on top of the old root. */
+	if (dir)
+		check(umount2(".", 2 /* MNT_DETACH */), "umount");
 	check(chdir(dir ? "/" : "/workspace"), "chdir");
 	umask(022);
 	drop_rights(filter);
