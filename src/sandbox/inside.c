@@ -46,6 +46,7 @@ struct root {
 	int dev;                       /* the new /dev */
 	int tmpfs[1 + SPEC_TMPFS_MAX]; /* one on each tmpfs: the first is the scratch space */
 	size_t tmpfs_count;
+	struct own_devices own;
 	int terminal_master; /* -1: none */
 	int terminal;
 };
@@ -436,6 +437,26 @@ static int build_overlay_root(const struct inside *inside, struct root *root, st
 	return 0;
 }
 
+static bool same_place(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* A link in a root that is not trusted may lead where spec_validate lets no name lead. */
+static int check_target(const struct root *root, int target, const char *path, struct error *err)
+{
+	struct stat st, top, proc, dev;
+
+	if (fstat(target, &st) < 0 || fstat(root->fd, &top) < 0 || fstat(root->proc, &proc) < 0 ||
+		fstat(root->dev, &dev) < 0)
+		return error_set(err, errno, "looking at %s inside", path);
+	if (same_place(&st, &top) || same_place(&st, &dev) || st.st_dev == proc.st_dev)
+		return error_set(err, 0,
+			"mount target: \"%s\" leads to the sandbox's own /, /dev or /proc, which cannot be mounted over",
+			path);
+	return 0;
+}
+
 static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mount,
 	struct root *root, struct error *err)
 {
@@ -443,16 +464,18 @@ static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mou
 				? mount->size_bytes
 				: spec->limits.disk_bytes;
 	struct limits limits = {.disk_bytes = size};
-	cleanup_close int target = make_target_in_root(root->fd, mount->target, false, err);
+	cleanup_close int target =
+		make_target_in_root(root->fd, mount->target, false, &root->own, err);
 	int tree;
 
-	if (target < 0)
+	if (target < 0 || check_target(root, target, mount->target, err) < 0)
 		return -1;
 	tree = tree_tmpfs(size, limits_disk_inodes(&limits), "1777",
 		TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0), err);
 	if (tree < 0)
 		return -1;
 	root->tmpfs[root->tmpfs_count++] = tree;
+	own_devices_add(&root->own, tree);
 	if (tree_attach_at(tree, target) < 0)
 		return error_set(err, errno, "mounting a tmpfs on %s", mount->target);
 	return 0;
@@ -472,8 +495,9 @@ static int mount_one_bind(
 		return error_set(err, 0,
 			"binding %s: it is %s; only directories and regular files can be bound",
 			mount->source, type_name(st.st_mode));
-	target = make_target_in_root(root->fd, mount->target, !S_ISDIR(st.st_mode), err);
-	if (target < 0)
+	target = make_target_in_root(
+		root->fd, mount->target, !S_ISDIR(st.st_mode), &root->own, err);
+	if (target < 0 || check_target(root, target, mount->target, err) < 0)
 		return error_context(err, "binding %s", mount->source);
 	if (tree_attach_at(tree, target) < 0)
 		return error_set(err, errno, "binding %s on %s", mount->source, mount->target);
@@ -498,8 +522,10 @@ static int mount_all(const struct inside *inside, struct root *root, struct erro
 /* The directories that a program expects to be able to write to. */
 static int make_writable_directories(const struct spec *spec, struct root *root, struct error *err)
 {
-	cleanup_close int home = make_directories_in_root(root->fd, home_of(spec), err);
-	cleanup_close int workspace = make_directories_in_root(root->fd, "/workspace", err);
+	cleanup_close int home =
+		make_directories_in_root(root->fd, home_of(spec), &root->own, err);
+	cleanup_close int workspace =
+		make_directories_in_root(root->fd, "/workspace", &root->own, err);
 
 	if (home < 0 || workspace < 0)
 		return -1;
@@ -532,7 +558,7 @@ static int write_one_file(const struct root *root, const struct file_spec *file,
 	char parent[4096];
 	const char *name = split_path(file->path, parent);
 
-	dir = make_directories_in_root(root->fd, parent, err);
+	dir = make_directories_in_root(root->fd, parent, &root->own, err);
 	if (dir < 0)
 		return -1;
 	fd = create_file(root, dir, name);
@@ -569,6 +595,9 @@ static int restrict_root(const struct spec *spec, const struct root *root, struc
 			open_in_root(root->fd, *path, O_PATH | O_DIRECTORY, 0, 0);
 		cleanup_close int tree = -1;
 
+		/* A mount that was asked for may cover the directory above it. */
+		if (target < 0 && errno == ENOENT)
+			continue;
 		if (target < 0)
 			return error_set(err, errno, "opening %s inside", *path);
 		tree = sys_open_tree(target, "",
@@ -616,6 +645,8 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 	root->dev = openat(root->fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root->dev < 0)
 		return error_set(err, errno, "opening /dev inside");
+	own_devices_add(&root->own, root->fd);
+	own_devices_add(&root->own, root->dev);
 	if (devfs_fill(root->dev, err) < 0 || make_writable_directories(spec, root, err) < 0 ||
 		mount_all(inside, root, err) < 0 || write_files(spec, root, err) < 0)
 		return -1;

@@ -147,7 +147,33 @@ const char *split_path(const char *path, char *ret_parent)
 	return path + start;
 }
 
-int make_directories_in_root(int root, const char *path, struct error *err)
+void own_devices_add(struct own_devices *own, int fd)
+{
+	struct stat st;
+
+	if (own->count < OWN_DEVICES_MAX && fstat(fd, &st) == 0)
+		own->devices[own->count++] = st.st_dev;
+}
+
+/* Whether something may be made in the directory `parent`: in one of the host's it would stay. */
+static int check_own(int parent, const char *path, const struct own_devices *own, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(parent, &st) < 0)
+		return error_set(err, errno, "looking at the directory of %s inside", path);
+	for (size_t i = 0; i < own->count; i++)
+		if (own->devices[i] == st.st_dev)
+			return 0;
+	error_set(err, 0,
+		"%s does not exist, and the directory that it would be in is not the sandbox's own, so it is not made",
+		path);
+	return error_hint(
+		err, "make it on the host beforehand, or choose a path that is not below a bind");
+}
+
+int make_directories_in_root(
+	int root, const char *path, const struct own_devices *own, struct error *err)
 {
 	cleanup_close int dir = open_in_root(root, path, O_PATH | O_DIRECTORY, 0, 0);
 	cleanup_close int parent = -1;
@@ -163,8 +189,8 @@ int make_directories_in_root(int root, const char *path, struct error *err)
 		return error_set(err, ENAMETOOLONG, "making %s inside", path);
 	memcpy(name, last, strcspn(last, "/"));
 	name[strcspn(last, "/")] = '\0';
-	parent = make_directories_in_root(root, parent_path, err);
-	if (parent < 0)
+	parent = make_directories_in_root(root, parent_path, own, err);
+	if (parent < 0 || check_own(parent, path, own, err) < 0)
 		return -1;
 	if (mkdirat(parent, name, 0755) < 0 && errno != EEXIST)
 		return error_set(err, errno, "making the directory %s inside", path);
@@ -174,14 +200,15 @@ int make_directories_in_root(int root, const char *path, struct error *err)
 	return move_fd(&dir);
 }
 
-static int make_file_in_root(int root, const char *path, struct error *err)
+static int make_file_in_root(
+	int root, const char *path, const struct own_devices *own, struct error *err)
 {
 	cleanup_close int parent = -1, fd = -1;
 	char parent_path[4096];
 	const char *name = split_path(path, parent_path);
 
-	parent = make_directories_in_root(root, parent_path, err);
-	if (parent < 0)
+	parent = make_directories_in_root(root, parent_path, own, err);
+	if (parent < 0 || check_own(parent, path, own, err) < 0)
 		return -1;
 	fd = openat(parent, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
@@ -193,16 +220,17 @@ static int make_file_in_root(int root, const char *path, struct error *err)
 	return move_fd(&fd);
 }
 
-int make_target_in_root(int root, const char *path, bool file, struct error *err)
+int make_target_in_root(
+	int root, const char *path, bool file, const struct own_devices *own, struct error *err)
 {
 	cleanup_close int target = -1;
 	struct stat st;
 
 	if (!file)
-		return make_directories_in_root(root, path, err);
+		return make_directories_in_root(root, path, own, err);
 	target = open_in_root(root, path, O_PATH, 0, 0);
 	if (target < 0 && errno == ENOENT)
-		return make_file_in_root(root, path, err);
+		return make_file_in_root(root, path, own, err);
 	if (target < 0 || fstat(target, &st) < 0)
 		return error_set(err, errno, "opening %s inside", path);
 	if (S_ISDIR(st.st_mode))

@@ -14,6 +14,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <linux/mount.h>
@@ -64,16 +65,33 @@ int tree_attach_at(int tree, int target);
 int open_in_root(int root, const char *path, int flags, mode_t mode, uint64_t resolve);
 
 /*
- * Opens (O_PATH) the directory `path` below `root`, making what is missing with mode 0755.
+ * The file systems that are the sandbox's own and go with it. Names are made in these alone: through a
+ * bind they would be made on the host's disk, and stay there.
  */
-int make_directories_in_root(int root, const char *path, struct error *err);
+enum { OWN_DEVICES_MAX = 20 };
+
+struct own_devices {
+	dev_t devices[OWN_DEVICES_MAX];
+	size_t count;
+};
+
+/* Adds the file system that `fd` is on. */
+void own_devices_add(struct own_devices *own, int fd);
+
+/*
+ * Opens (O_PATH) the directory `path` below `root`, making what is missing with mode 0755. What is missing
+ * on a file system other than those of `own` is an error.
+ */
+int make_directories_in_root(
+	int root, const char *path, const struct own_devices *own, struct error *err);
 
 /*
  * Opens (O_PATH) something to mount on at `path` below `root`: a directory or, with `file`, a regular
- * file; makes it and the directories above it when they are missing. What is there of the wrong type
- * is an error.
+ * file; makes it and the directories above it when they are missing, as above. What is there of the wrong
+ * type is an error.
  */
-int make_target_in_root(int root, const char *path, bool file, struct error *err);
+int make_target_in_root(
+	int root, const char *path, bool file, const struct own_devices *own, struct error *err);
 
 /* Splits a path: the directory part into `ret_parent` (at least 4096 bytes), the last name returned. */
 const char *split_path(const char *path, char *ret_parent);

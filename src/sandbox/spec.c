@@ -165,6 +165,60 @@ static int validate_path(const char *what, const char *path, struct error *err)
 	return 0;
 }
 
+/* Without doubled slashes, «.» and a slash at the end. */
+static void normalize(const char *path, char *ret)
+{
+	size_t used = 0;
+
+	for (const char *part = path; *part; part += strcspn(part, "/")) {
+		size_t length;
+
+		part += strspn(part, "/");
+		length = strcspn(part, "/");
+		if (length == 0 || (length == 1 && *part == '.'))
+			continue;
+		ret[used++] = '/';
+		memcpy(ret + used, part, length);
+		used += length;
+	}
+	ret[used] = '\0';
+}
+
+static bool is_or_is_below(const char *path, const char *directory)
+{
+	size_t length = strlen(directory);
+
+	return strncmp(path, directory, length) == 0 &&
+	       (path[length] == '\0' || path[length] == '/');
+}
+
+/* What nsbox itself needs there, or has promised the command, is not covered. */
+static int validate_target(const char *target, struct error *err)
+{
+	static const char *const kept[] = {"/proc", "/dev/null", "/dev/zero", "/dev/full",
+		"/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/ptmx", "/dev/fd",
+		"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+	char path[4096];
+
+	if (validate_path("mount target", target, err) < 0)
+		return -1;
+	normalize(target, path);
+	if (!*path)
+		return error_set(err, 0,
+			"mount target: \"%s\" cannot be mounted over; use --rootfs for a root of your own",
+			target);
+	if (strcmp(path, "/dev") == 0)
+		return error_set(err, 0,
+			"mount target: \"%s\" is the sandbox's own and cannot be mounted over; /dev/shm and other names below it can",
+			target);
+	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+		if (is_or_is_below(path, kept[i]))
+			return error_set(err, 0,
+				"mount target: \"%s\" cannot be mounted over: %s is the sandbox's own",
+				target, kept[i]);
+	return 0;
+}
+
 static int validate_mounts(const struct spec *spec, struct error *err)
 {
 	size_t tmpfs_count = 0;
@@ -175,11 +229,8 @@ static int validate_mounts(const struct spec *spec, struct error *err)
 		if (mount->kind == MOUNT_BIND &&
 			validate_path("bind source", mount->source, err) < 0)
 			return -1;
-		if (validate_path("mount target", mount->target, err) < 0)
+		if (validate_target(mount->target, err) < 0)
 			return -1;
-		if (mount->target[strspn(mount->target, "/")] == '\0')
-			return error_set(err, 0,
-				"mount target: \"/\" cannot be mounted over; use --rootfs for a root of your own");
 		tmpfs_count += mount->kind == MOUNT_TMPFS;
 	}
 	if (tmpfs_count > SPEC_TMPFS_MAX)
