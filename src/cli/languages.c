@@ -17,7 +17,7 @@
 
 #include "language/language.h"
 #include "sandbox/sandbox.h"
-#include "seccomp/profile.h"
+#include "seccomp/load.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -45,21 +45,6 @@ struct options {
 };
 
 /* --- sandboxes for a toolchain's own commands --- */
-
-static int set_filter(struct spec *spec, struct error *err)
-{
-	struct bpf_program plain, tier2;
-
-	if (filter_load(spec->seccomp_name, false, &plain, err) < 0)
-		return -1;
-	spec->filter = plain.instructions;
-	spec->filter_length = plain.length;
-	if (filter_load(spec->seccomp_name, true, &tier2, err) < 0)
-		return -1;
-	spec->filter_tier2 = tier2.instructions;
-	spec->filter_tier2_length = tier2.length;
-	return 0;
-}
 
 static void make_spec(const struct options *options, struct spec *spec)
 {
@@ -96,7 +81,7 @@ static void ask_version(
 
 	ret[0] = '\0';
 	make_spec(options, &spec);
-	if (language_prepare_version(language, &spec, &err) == 0 && set_filter(&spec, &err) == 0 &&
+	if (language_prepare_version(language, &spec, &err) == 0 && spec_load_filters(&spec, &err) == 0 &&
 		sandbox_run(&spec, &control, &result) == 0) {
 		size_t length;
 		cleanup_free char *output = output_of(run_result_last(&result), &length);
@@ -239,7 +224,7 @@ static void warm_language(struct options *options, const struct language *langua
 	} else if (result > 0) {
 		cleanup_free char *path = xstrdup(cache.path);
 
-		filled = set_filter(&spec, &err) == 0 && fill(&spec);
+		filled = spec_load_filters(&spec, &err) == 0 && fill(&spec);
 		result = language_finish_cache(&cache, filled, &err);
 		if (filled && result == 0)
 			printf("%s: %s\n", language_name(language), path);

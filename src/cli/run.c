@@ -26,7 +26,7 @@
 #include "language/language.h"
 #include "report/report.h"
 #include "sandbox/sandbox.h"
-#include "seccomp/profile.h"
+#include "seccomp/load.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -36,21 +36,6 @@
 enum { CODE_MAX = 16 << 20, SENTENCE_MAX = 2048 };
 
 static const char DEFAULT_PATH[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-static int set_filter(struct spec *spec, struct error *err)
-{
-	struct bpf_program plain, tier2;
-
-	if (filter_load(spec->seccomp_name, false, &plain, err) < 0)
-		return error_context(err, "seccomp");
-	spec->filter = plain.instructions;
-	spec->filter_length = plain.length;
-	if (filter_load(spec->seccomp_name, true, &tier2, err) < 0)
-		return error_context(err, "seccomp");
-	spec->filter_tier2 = tier2.instructions;
-	spec->filter_tier2_length = tier2.length;
-	return 0;
-}
 
 static bool has_env(const struct exec_spec *exec, const char *name)
 {
@@ -172,7 +157,7 @@ static int build_spec(struct run_options *options, struct error *err)
 		free(last->cwd);
 		last->cwd = xstrdup(options->workdir);
 	}
-	return set_filter(spec, err) < 0 || spec_validate(spec, err) < 0 ? -1 : 0;
+	return spec_load_filters(spec, err) < 0 || spec_validate(spec, err) < 0 ? -1 : 0;
 }
 
 /* Writing to a full disk or a closed pipe fails only when the buffer is written. */

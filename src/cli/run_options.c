@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "seccomp/load.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -283,11 +284,11 @@ static int apply_network(
 static int apply_seccomp(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
-	bool built_in = strcmp(argument, "default") == 0 || strcmp(argument, "unconfined") == 0;
-	char *name = built_in ? xstrdup(argument) : resolve_path(what, argument, err);
+	char *name = seccomp_is_name(argument) ? xstrdup(argument)
+					       : resolve_path(what, argument, err);
 
 	if (!name)
-		return error_hint(err, "Give default, unconfined, or the file of a profile.");
+		return error_hint(err, "Give one of " SECCOMP_NAMES ", or the file of a profile.");
 	replace(&options->spec.seccomp_name, name);
 	return 0;
 }
@@ -369,7 +370,7 @@ static const struct run_option table[] = {
 	{"Isolation", 0, "network", "none|host", apply_network,
 		"no network, or the host's own without any barrier (none)", false, 0},
 	{NULL, 0, "seccomp", "NAME|FILE", apply_seccomp,
-		"filter of system calls: default, unconfined or a profile (default)", false, 0},
+		"filter: default, strict, debug, unconfined or a file (default)", false, 0},
 	{NULL, 0, "cgroup", "DIR", apply_cgroup,
 		"make the sandbox's cgroup below this cgroup v2 directory", true, 0},
 	{NULL, 0, "require-cgroup", NULL, NULL,

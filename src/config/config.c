@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "seccomp/load.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -139,13 +140,13 @@ static int parse_seccomp(const char *what, const char *text, void *ret, struct e
 {
 	char buffer[QUOTED_MAX];
 
-	if (strcmp(text, "default") == 0 || strcmp(text, "unconfined") == 0) {
+	if (seccomp_is_name(text)) {
 		replace(ret, text);
 		return 0;
 	}
 	if (!strchr(text, '/'))
 		return error_set(err, 0,
-			"%s: %s is not default, unconfined or the absolute path of a profile", what,
+			"%s: %s is not one of " SECCOMP_NAMES ", nor the absolute path of a profile", what,
 			quoted(text, buffer));
 	return parse_path(what, text, ret, err);
 }
@@ -176,7 +177,7 @@ static const struct key keys[CONFIG_KEY_MAX] = {
 	[CONFIG_LIMITS_FILE_SIZE] = {"limits.file_size", FIELD(limits.file_size_bytes), SIZE, true, parse_file_size},
 	[CONFIG_LIMITS_OUTPUT] = {"limits.output", FIELD(limits.output_bytes), SIZE, true, parse_output},
 	[CONFIG_NETWORK] = {"network", FIELD(network), "\"none\" or \"host\"", false, parse_network},
-	[CONFIG_SECCOMP] = {"seccomp", FIELD(seccomp_name), "\"default\", \"unconfined\" or the path of a profile", false,
+	[CONFIG_SECCOMP] = {"seccomp", FIELD(seccomp_name), "one of " SECCOMP_NAMES ", or the path of a profile", false,
 		parse_seccomp},
 	[CONFIG_CGROUP] = {"cgroup", FIELD(cgroup), "an absolute path", false, parse_path},
 	[CONFIG_REQUIRE_CGROUP] = {"require_cgroup", FIELD(require_cgroup), "true or false", false, NULL},

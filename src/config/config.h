@@ -55,7 +55,7 @@ struct config {
 	struct limits limits;
 	uint64_t timeout_ms; /* 0: none */
 	enum network_kind network;
-	char *seccomp_name; /* owned: «default», «unconfined» or an absolute path; NULL when not given */
+	char *seccomp_name; /* owned: seccomp_is_name, or an absolute path; NULL when not given */
 	char *cgroup; /* owned: an absolute path; NULL when not given */
 	bool require_cgroup;
 	struct exec_spec env; /* only its env */

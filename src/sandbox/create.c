@@ -341,8 +341,11 @@ int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sa
 	memcpy(inside.stdio, stdio->child, sizeof inside.stdio);
 	memcpy(inside.reopen, stdio->reopen, sizeof inside.reopen);
 	inside.limits = agent_limits_of(sandbox);
-	inside.filter = sandbox->tier1 ? spec->filter : spec->filter_tier2;
-	inside.filter_length = sandbox->tier1 ? spec->filter_length : spec->filter_tier2_length;
+	inside.essential =
+		(struct filter){spec->essential_filter, spec->essential_filter_length};
+	inside.filter = sandbox->tier1
+				? (struct filter){spec->filter, spec->filter_length}
+				: (struct filter){spec->filter_tier2, spec->filter_tier2_length};
 	r = create_with_fallback(sandbox, &inside, stdio, result, err);
 	close_fd(&inside.cgroup_procs);
 	result->host_uid = sandbox->idmap.host_uid;

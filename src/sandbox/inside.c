@@ -734,18 +734,26 @@ static bool writes_to_the_host(const struct spec *spec)
 	return false;
 }
 
-static int load_filter(const struct inside *inside, struct error *err)
+static int load_filter(struct filter filter, struct error *err)
 {
-	struct sock_fprog program = {.len = (unsigned short)inside->filter_length,
-		.filter = (struct sock_filter *)inside->filter};
+	struct sock_fprog program = {.len = (unsigned short)filter.length,
+		.filter = (struct sock_filter *)filter.instructions};
 
+	if (filter.length > 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+		return error_set(err, errno, "loading the seccomp filter");
+	return 0;
+}
+
+/* The profile's last: it may refuse that more are loaded. */
+static int load_filters(const struct inside *inside, struct error *err)
+{
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, errno, "setting no_new_privs");
 	if (writes_to_the_host(inside->spec) && modefilter_load(err) < 0)
 		return -1;
-	if (inside->filter && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
-		return error_set(err, errno, "loading the seccomp filter");
-	return 0;
+	if (load_filter(inside->essential, err) < 0)
+		return -1;
+	return load_filter(inside->filter, err);
 }
 
 /*
@@ -754,7 +762,7 @@ static int load_filter(const struct inside *inside, struct error *err)
  */
 static int leave_keyring(const struct inside *inside, struct error *err)
 {
-	if (!inside->filter && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
+	if (inside->filter.length == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
 		errno != ENOSYS)
 		return error_set(err, errno, "leaving the caller's session keyring");
 	return 0;
@@ -771,7 +779,7 @@ static int drop_rights(const struct inside *inside, struct error *err)
 	/* From here the files of /proc/1 belong to the host's root. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_set(err, errno, "becoming undumpable");
-	return load_filter(inside, err);
+	return load_filters(inside, err);
 }
 
 /* --- all of it --- */
@@ -822,6 +830,29 @@ static int close_all_but(int *kept, size_t count, struct error *err)
 	return 0;
 }
 
+/* Before the filter, which may refuse close_range. */
+static int close_needless(
+	const struct inside *inside, const struct root *root, const int stdio[3], struct error *err)
+{
+	int kept[WIRE_FDS_MAX + 8] = {inside->socket, inside->idmap->slot_fd, inside->cgroup_procs,
+		stdio[0], stdio[1], stdio[2], root->terminal_master, root->terminal, root->proc};
+	size_t count = 9;
+
+	for (size_t i = 0; i < root->tmpfs_count; i++)
+		kept[count++] = root->tmpfs[i];
+	return close_all_but(kept, count, err);
+}
+
+/* What only the supervisor has from now on. The terminal itself is the command's under three other numbers. */
+static void close_sent(struct root *root)
+{
+	close_fd(&root->proc);
+	close_fd(&root->terminal_master);
+	close_fd(&root->terminal);
+	for (size_t i = 0; i < root->tmpfs_count; i++)
+		close_fd(&root->tmpfs[i]);
+}
+
 /* An OOM of the whole host should find a sandbox first. Its own failure changes nothing that was promised. */
 static void prefer_for_oom(void)
 {
@@ -847,7 +878,8 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 		return -1;
 	if (sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return error_set(err, errno, "setting the host name");
-	if (enter_root(&root, err) < 0 || drop_rights(inside, err) < 0)
+	if (enter_root(&root, err) < 0 || close_needless(inside, &root, stdio, err) < 0 ||
+		drop_rights(inside, err) < 0)
 		return -1;
 	for (int i = 0; i < 3 && root.terminal >= 0; i++) {
 		stdio[i] = fcntl(root.terminal, F_DUPFD_CLOEXEC, 3);
@@ -856,9 +888,8 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 	}
 	if (say_created(inside, &root, err) < 0)
 		return -1;
-	return close_all_but((int[]){inside->socket, inside->idmap->slot_fd, inside->cgroup_procs,
-				     stdio[0], stdio[1], stdio[2]},
-		6, err);
+	close_sent(&root);
+	return 0;
 }
 
 static const char *default_directory(const struct spec *spec)

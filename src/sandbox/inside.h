@@ -22,9 +22,9 @@
 #include <stddef.h>
 
 #include "sandbox/agent.h"
+#include "sandbox/filter.h"
 
 struct idmap;
-struct sock_filter;
 struct spec;
 
 /* Everything that the child needs, made ready by the supervisor. Descriptors are close-on-exec. */
@@ -39,8 +39,8 @@ struct inside {
 	int root_tree;   /* root calls: the clone of spec->root_path; else -1 */
 	int *bind_trees; /* root calls: a clone for each of spec->mounts, -1 for a tmpfs; else NULL */
 	int cgroup_procs;                 /* of the first command's leaf, or -1 */
-	const struct sock_filter *filter; /* or NULL: unconfined */
-	size_t filter_length;
+	struct filter filter;    /* of no instruction: unconfined */
+	struct filter essential; /* of no instruction: there is none */
 	struct agent_limits limits;
 };
 

@@ -117,12 +117,14 @@ struct spec {
 	struct limits limits;
 	char *cgroup; /* absolute path of a cgroup v2 directory below which to work, or NULL */
 	bool require_cgroup;
-	char *seccomp_name;         /* "default", "unconfined" or the path of a profile */
+	char *seccomp_name;         /* "default", "strict", "debug", "unconfined" or the path of a profile */
 	struct sock_filter *filter; /* compiled; NULL only for "unconfined" */
 	size_t filter_length;       /* instructions */
 	struct sock_filter
 		*filter_tier2; /* the same with memfd_create and shmget answering ENOSYS */
 	size_t filter_tier2_length;
+	const struct sock_filter *essential_filter; /* goes with a user's own; a constant, or NULL */
+	size_t essential_filter_length;
 	bool capture; /* standard output and error are kept for the result, else the caller's own */
 	bool collect_images; /* see run_result.images */
 	bool keep_output;    /* with capture: see run_result.kept_fds */

@@ -20,7 +20,7 @@ struct bpf_program {
 };
 
 struct builtin_filter {
-	const char *name; /* "default" */
+	const char *name; /* "default", "strict", "debug", "essential" */
 	bool tier2;	  /* memfd_create, memfd_secret and shmget answer ENOSYS */
 	const struct sock_filter *instructions;
 	size_t length;
@@ -28,12 +28,6 @@ struct builtin_filter {
 
 /* The built-in filter of that name, or NULL. */
 const struct builtin_filter *builtin_filter_find(const char *name, bool tier2);
-
-/*
- * The filter that a sandbox is given by name: «default», which is built in, «unconfined», which is no
- * instruction at all, or else the file of a profile, which is compiled. *ret is the caller's.
- */
-int filter_load(const char *name, bool tier2, struct bpf_program *ret, struct error *err);
 
 /*
  * Compiles the profile in `json` (`length` bytes; `origin` names it in errors: «FILE:LINE: …»).

@@ -28,7 +28,7 @@
 #include "report/report.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/spec.h"
-#include "seccomp/profile.h"
+#include "seccomp/load.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -186,20 +186,10 @@ static json_t *read_spec(int fd)
 
 static int prepare_spec(const json_t *object, struct spec *spec, struct error *err)
 {
-	struct bpf_program plain, tier2;
-
 	if (spec_from_json(object, spec, err) < 0)
 		return -1;
 	spec->capture = true;
-	if (filter_load(spec->seccomp_name, false, &plain, err) < 0)
-		return error_context(err, "seccomp");
-	spec->filter = plain.instructions;
-	spec->filter_length = plain.length;
-	if (filter_load(spec->seccomp_name, true, &tier2, err) < 0)
-		return error_context(err, "seccomp");
-	spec->filter_tier2 = tier2.instructions;
-	spec->filter_tier2_length = tier2.length;
-	return 0;
+	return spec_load_filters(spec, err);
 }
 
 _Noreturn static void supervisor_main(int fd)

@@ -237,8 +237,8 @@ static void paths_are_absolute(void **state)
 	refused("{\"seccomp\": \"~/x.json\"}",
 		": seccomp: \"~/x.json\": no shell puts a home in place of the ~; write "
 		"/home/someone/x.json");
-	refused("{\"seccomp\": \"strict\"}",
-		": seccomp: \"strict\" is not default, unconfined or the absolute path of a profile");
+	refused("{\"seccomp\": \"essential\"}",
+		": seccomp: \"essential\" is not one of default, strict, debug, unconfined, nor the absolute path of a profile");
 }
 
 static void others_must_not_write(void **state)
