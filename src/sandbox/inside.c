@@ -35,7 +35,6 @@
 #include "util/error.h"
 #include "util/file.h"
 
-enum { OLD_ROOTS_MAX = 4 }; /* more than there can be */
 
 /* What building the root yields. */
 struct root {
@@ -133,16 +132,6 @@ static int take_stdio(const struct inside *inside, int stdio[3], struct error *e
 				err, "give it through a pipe instead: cat FILE | nsbox run …");
 	}
 	return 0;
-}
-
-/* The mount that a name leads to, whatever is mounted on it. 0 with errno: it cannot be told. */
-static uint64_t mount_of(int dirfd, const char *path, int flags)
-{
-	struct statx stx;
-
-	if (statx(dirfd, path, flags | AT_NO_AUTOMOUNT, STATX_MNT_ID, &stx) < 0)
-		return 0;
-	return stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id : 0;
 }
 
 /* --- 2. mounts --- */
@@ -543,7 +532,7 @@ static int create_file(const struct root *root, int dir, const char *name)
 
 	if (fd >= 0 || errno != EEXIST)
 		return fd;
-	if (mount_of(dir, "", AT_EMPTY_PATH) != mount_of(root->fd, "", AT_EMPTY_PATH)) {
+	if (mount_id(dir, "", AT_EMPTY_PATH) != mount_id(root->fd, "", AT_EMPTY_PATH)) {
 		errno = EEXIST;
 		return -1;
 	}
@@ -656,41 +645,6 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 }
 
 /* --- 3. pivot --- */
-
-/*
- * After pivot_root(".", ".") the old root lies on the new one, and what had been mounted on the old root
- * lies on that: with a scratch mount there are two of them, and «/..» leads to the topmost. So each is let
- * go of until it is the new root itself that is reached; it must be seen, since what stays would be
- * the host's tree, open to the command.
- */
-static int leave_old_root(const struct root *root, struct error *err)
-{
-	uint64_t ours = mount_of(root->fd, "", AT_EMPTY_PATH), topmost;
-
-	for (int i = 0; i < OLD_ROOTS_MAX; i++) {
-		topmost = mount_of(AT_FDCWD, "/..", 0);
-		if (!ours || !topmost)
-			return error_set(err, errno, "looking at what is mounted on the new root");
-		if (topmost == ours)
-			return 0;
-		if (sys_umount_detach(".") < 0)
-			return error_set(err, errno, "letting go of the host's root");
-	}
-	return error_set(
-		err, 0, "letting go of the host's root: something is mounted on the new one still");
-}
-
-static int enter_root(const struct root *root, struct error *err)
-{
-	/* The old root comes to lie on the new one, at the same place: pivot_root(2), «pivot_root(".", ".")». */
-	if (fchdir(root->fd) < 0 || sys_pivot_root(".", ".") < 0)
-		return error_set(err, errno, "changing the root (pivot_root)");
-	if (leave_old_root(root, err) < 0)
-		return -1;
-	if (chdir("/") < 0)
-		return error_set(err, errno, "entering the new root");
-	return 0;
-}
 
 static int start_loopback(struct error *err)
 {
@@ -878,7 +832,7 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 		return -1;
 	if (sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return error_set(err, errno, "setting the host name");
-	if (enter_root(&root, err) < 0 || close_needless(inside, &root, stdio, err) < 0 ||
+	if (tree_become_root(root.fd, err) < 0 || close_needless(inside, &root, stdio, err) < 0 ||
 		drop_rights(inside, err) < 0)
 		return -1;
 	for (int i = 0; i < 3 && root.terminal >= 0; i++) {

@@ -15,6 +15,8 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
+enum { OLD_ROOTS_MAX = 4 }; /* more than there can be */
+
 #ifndef MNT_DETACH
 #define MNT_DETACH 2
 #endif
@@ -236,4 +238,48 @@ int make_target_in_root(
 	if (S_ISDIR(st.st_mode))
 		return error_set(err, EISDIR, "mounting a file on %s", path);
 	return move_fd(&target);
+}
+
+uint64_t mount_id(int dirfd, const char *path, int flags)
+{
+	struct statx stx;
+
+	if (statx(dirfd, path, flags | AT_NO_AUTOMOUNT, STATX_MNT_ID, &stx) < 0)
+		return 0;
+	return stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id : 0;
+}
+
+/*
+ * After pivot_root(".", ".") the old root lies on the new one, and what had been mounted on the old root
+ * lies on that: with a scratch mount there are two of them, and «/..» leads to the topmost. So each is let
+ * go of until it is the new root itself that is reached; it must be seen, since what stays would be
+ * the host's tree, open to the command.
+ */
+static int leave_old_root(int tree, struct error *err)
+{
+	uint64_t ours = mount_id(tree, "", AT_EMPTY_PATH), topmost;
+
+	for (int i = 0; i < OLD_ROOTS_MAX; i++) {
+		topmost = mount_id(AT_FDCWD, "/..", 0);
+		if (!ours || !topmost)
+			return error_set(err, errno, "looking at what is mounted on the new root");
+		if (topmost == ours)
+			return 0;
+		if (sys_umount_detach(".") < 0)
+			return error_set(err, errno, "letting go of the host's root");
+	}
+	return error_set(
+		err, 0, "letting go of the host's root: something is mounted on the new one still");
+}
+
+int tree_become_root(int tree, struct error *err)
+{
+	/* The old root comes to lie on the new one, at the same place: pivot_root(2), «pivot_root(".", ".")». */
+	if (fchdir(tree) < 0 || sys_pivot_root(".", ".") < 0)
+		return error_set(err, errno, "changing the root (pivot_root)");
+	if (leave_old_root(tree, err) < 0)
+		return -1;
+	if (chdir("/") < 0)
+		return error_set(err, errno, "entering the new root");
+	return 0;
 }

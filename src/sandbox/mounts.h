@@ -96,4 +96,13 @@ int make_target_in_root(
 /* Splits a path: the directory part into `ret_parent` (at least 4096 bytes), the last name returned. */
 const char *split_path(const char *path, char *ret_parent);
 
+/* The mount that a name leads to, whatever is mounted on it. 0 with errno: it cannot be told. `flags` as in statx(2). */
+uint64_t mount_id(int dirfd, const char *path, int flags);
+
+/*
+ * Makes an attached tree the root and the current directory of the process, and lets go of all that the mount
+ * namespace had before. Nothing of that can be reached afterwards, other than by descriptors that are open.
+ */
+int tree_become_root(int tree, struct error *err);
+
 #endif
