@@ -95,9 +95,16 @@ tests_unit_test_outputs_LDADD = $(unit_ldadd)
 tests_unit_test_tasks_SOURCES = tests/unit/test_tasks.c
 tests_unit_test_tasks_LDADD = $(unit_ldadd)
 
-# Fuzzers: for a minute each with `make fuzz`, some seconds in `make check`, where clang is there.
-TESTS += tests/fuzz/run
-AM_TESTS_ENVIRONMENT = FUZZ_SECONDS=$${FUZZ_SECONDS:-5}; export FUZZ_SECONDS;
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_supervisor
+endif
+tests_unit_test_supervisor_SOURCES = tests/unit/test_supervisor.c
+tests_unit_test_supervisor_LDADD = $(unit_ldadd)
+
+# Fuzzers, where clang is there, each for so long.
+FUZZ_SECONDS = 60
 .PHONY: fuzz
-fuzz: config.h
-	$(srcdir)/tests/fuzz/run --build .
+fuzz: config.h src/seccomp/builtin-filters.h
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(srcdir)/tests/fuzz/run --build .
+clean-local:
+	rm -rf fuzz

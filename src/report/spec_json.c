@@ -24,7 +24,7 @@ enum field_type {
 	FIELD_U32,
 	FIELD_U64,
 	FIELD_CHOICE,  /* an enum: `names` in its order */
-	FIELD_LITERAL, /* const char *: one of `names` */
+	FIELD_LITERAL, /* const char *: one of `names`, or null */
 	FIELD_STRING,  /* char *, or null */
 	FIELD_STRINGS, /* char **, NULL-terminated, or null */
 	FIELD_BYTES,   /* void * with a size_t at `count`, or null */
@@ -344,6 +344,10 @@ static int choice_from_json(
 {
 	size_t index = 0;
 
+	if (field->type == FIELD_LITERAL && json_is_null(value)) {
+		*(const char **)(void *)(base + field->offset) = NULL;
+		return 0;
+	}
 	if (name_from_json(value, field->names, &index, err) < 0)
 		return -1;
 	if (field->type == FIELD_LITERAL)

@@ -367,6 +367,29 @@ int agent_pack_exec(char *const *argv, char *const *env, const char *cwd)
 	return move_fd(&fd);
 }
 
+/* Whether each of `count` offsets is that of a string in the body, and a 0 comes after them. */
+static bool offsets_valid(const struct packed *packed, size_t length, size_t first, size_t count)
+{
+	for (size_t i = first; i < first + count; i++)
+		if (packed->strings[i] < sizeof *packed || packed->strings[i] >= length)
+			return false;
+	return packed->strings[first + count] == 0;
+}
+
+/* Whether this is what agent_pack_exec makes: every string begins and ends inside of it. */
+static bool packed_valid(const struct packed *packed, size_t length)
+{
+	size_t slots;
+
+	if (length <= sizeof *packed || ((const char *)packed)[length - 1] != '\0')
+		return false;
+	slots = (length - sizeof *packed) / sizeof packed->strings[0];
+	return packed->argc > 0 && packed->argc < slots && packed->envc < slots &&
+	       packed->argc + packed->envc + 2 <= slots && packed->cwd < length &&
+	       offsets_valid(packed, length, 0, packed->argc) &&
+	       offsets_valid(packed, length, packed->argc + 1, packed->envc);
+}
+
 /* Turns the offsets of a private mapping into pointers, in place. */
 static void unpack(struct packed *packed, struct agent_exec *exec)
 {
@@ -392,7 +415,7 @@ static void serve_exec(const struct agent_request *request, const int *fds, size
 	body = length > 0
 		       ? mmap(NULL, (size_t)length, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0)
 		       : MAP_FAILED;
-	if (body == MAP_FAILED)
+	if (body == MAP_FAILED || !packed_valid(body, (size_t)length))
 		_exit(1);
 	close(fds[0]);
 	unpack(body, &exec);

@@ -316,6 +316,8 @@ static bool take_message(
 
 	if (run->state == SETTING_UP && message->type == AGENT_CREATED && brief)
 		return take_created(run, message, fds, fds_count);
+	if (fds_count > 0)
+		return false;
 	if (message->type == AGENT_FAILED && whole)
 		return take_failed(run, message);
 	if (run->state == RUNNING && message->type == AGENT_EXEC_FAILED && whole)

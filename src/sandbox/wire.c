@@ -77,7 +77,7 @@ ssize_t wire_receive(int socket, void *message, size_t size, int *fds, size_t *f
 		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0 && room > 0)
-		*fds_count = take_fds(&header, fds, room);
+		*fds_count = take_fds(&header, fds, n > 0 ? room : 0);
 	if (n >= 0 && (header.msg_flags & MSG_TRUNC)) {
 		errno = EMSGSIZE;
 		return -1;

@@ -59,7 +59,8 @@ int wire_send(int socket, const void *message, size_t length, const int *fds, si
 /*
  * Receives one message of at most `size` bytes. *fds_count is the room in `fds` and becomes the number
  * received; with no room, descriptors that were sent are dropped by the kernel. Returns the length, 0 at
- * EOF, -1 with errno (EMSGSIZE when the message was longer).
+ * EOF or for an empty message, which none of ours is and which brings no descriptors, -1 with errno
+ * (EMSGSIZE when the message was longer).
  */
 ssize_t wire_receive(int socket, void *message, size_t size, int *fds, size_t *fds_count);
 

@@ -4,9 +4,6 @@
  * first byte of the input is the size of the pieces that it comes in. Beyond what sanitizers find it is
  * checked that lines are those of a plain split at newlines, that each message is of one kind, and that
  * whatever it was, an answer to it can be made that is one line of JSON.
- *
- * sources: src/mcp/reader.c src/mcp/jsonrpc.c src/mcp/revision.c src/mcp/arguments.c src/util/alloc.c
- * sources: src/util/error.c src/util/utf8.c src/util/compat.c
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "mcp/arguments.h"
 #include "mcp/jsonrpc.h"
 #include "mcp/reader.h"
@@ -24,15 +22,6 @@
 
 enum { LIMIT = 1000, INPUT_MAX = 60000 /* bytes; a pipe takes them at once */ };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "not so: %s\n", what);
-	abort();
-}
 
 /* An answer is one line of UTF-8, and JSON again. */
 static void check_answer(char *line, size_t length)

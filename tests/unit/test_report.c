@@ -107,6 +107,23 @@ static json_t *through_text(json_t *object)
 	return loaded;
 }
 
+static void what_was_left_out_of_a_spec_can_be_written_and_read_again(void **state)
+{
+	json_t *least = json_pack("{s:[{s:[s]}]}", "execs", "argv", "true"), *written;
+	struct spec spec, back;
+	struct error err;
+
+	assert_int_equal(spec_from_json(least, &spec, &err), 0);
+	written = through_text(spec_to_json(&spec));
+	assert_int_equal(spec_from_json(written, &back, &err), 0);
+	assert_null(back.execs[0].phase);
+	assert_string_equal(back.execs[0].argv[0], "true");
+	json_decref(least);
+	json_decref(written);
+	spec_free(&spec);
+	spec_free(&back);
+}
+
 static void spec_survives_the_way_through_json(void **state)
 {
 	struct spec spec, back;
@@ -568,6 +585,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_are_formatted),
 		cmocka_unit_test(durations_are_formatted),
+		cmocka_unit_test(what_was_left_out_of_a_spec_can_be_written_and_read_again),
 		cmocka_unit_test(spec_survives_the_way_through_json),
 		cmocka_unit_test(bad_specs_are_refused),
 		cmocka_unit_test(result_of_a_good_run),
