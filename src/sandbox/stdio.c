@@ -174,13 +174,13 @@ static int give_socket(struct stdio *stdio, int index, struct error *err)
 	return 0;
 }
 
-static int give_file_for_reading(struct stdio *stdio, int index, struct error *err)
+static int give_file_for_reading(struct stdio *stdio, int index, bool first, struct error *err)
 {
 	if (geteuid() == 0) {
 		stdio->child[index] = reopen_as_root(index, err);
 		if (stdio->child[index] >= 0)
 			return 0;
-	} else if (has_name(index)) {
+	} else if (first && has_name(index)) {
 		stdio->reopen[index] = true;
 		stdio->child[index] = duplicate(index, err);
 		return stdio->child[index] < 0 ? -1 : 0;
@@ -214,7 +214,7 @@ static bool is_nameless_pipe(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
-static int inherit(struct stdio *stdio, int index, struct error *err)
+static int inherit(struct stdio *stdio, int index, bool first, struct error *err)
 {
 	struct stat st;
 	int flags = fcntl(index, F_GETFL);
@@ -228,7 +228,7 @@ static int inherit(struct stdio *stdio, int index, struct error *err)
 	switch (st.st_mode & S_IFMT) {
 	case S_IFREG:
 		if (index == 0 || (flags & O_ACCMODE) == O_RDONLY)
-			return give_file_for_reading(stdio, index, err);
+			return give_file_for_reading(stdio, index, first, err);
 		return copy_out(stdio, index, index == 2 && same_file(1, 2), err);
 	case S_IFCHR:
 		if (!isatty(index) && !is_harmless_device(&st))
@@ -253,13 +253,14 @@ static int inherit(struct stdio *stdio, int index, struct error *err)
 	return stdio->child[index] < 0 ? -1 : 0;
 }
 
-static int prepare_stdin(const struct exec_spec *exec, struct stdio *stdio, struct error *err)
+static int prepare_stdin(
+	const struct exec_spec *exec, struct stdio *stdio, bool first, struct error *err)
 {
 	int ends[2];
 
 	switch (exec->stdin_kind) {
 	case STDIN_INHERIT:
-		return inherit(stdio, 0, err);
+		return inherit(stdio, 0, first, err);
 	case STDIN_NULL:
 		stdio->child[0] = open_null(err);
 		return stdio->child[0] < 0 ? -1 : 0;
@@ -288,19 +289,19 @@ static int prepare_capture(struct stdio *stdio, struct error *err)
 	return 0;
 }
 
-int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, struct stdio *ret,
-	struct error *err)
+int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, bool first,
+	struct stdio *ret, struct error *err)
 {
 	*ret = STDIO_NONE;
 	if (terminal)
 		return 0;
-	if (prepare_stdin(exec, ret, err) < 0)
+	if (prepare_stdin(exec, ret, first, err) < 0)
 		return -1;
 	if (capture)
 		return prepare_capture(ret, err);
-	if (inherit(ret, 1, err) < 0)
+	if (inherit(ret, 1, first, err) < 0)
 		return -1;
-	return inherit(ret, 2, err);
+	return inherit(ret, 2, first, err);
 }
 
 void stdio_close_child(struct stdio *stdio)

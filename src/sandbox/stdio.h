@@ -40,10 +40,11 @@ struct stdio {
 /*
  * Makes the descriptors for one command. `capture`: output goes into pipes of ours. `terminal`: the
  * command gets a terminal that the child makes, so only standard input of kind STDIN_INHERIT is left
- * to be relayed by terminal.c and nothing is made here.
+ * to be relayed by terminal.c and nothing is made here. `first`: the command is the sandbox's first, which
+ * alone can have files opened anew by the child on its way (for others they are copied through a pipe).
  */
-int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, struct stdio *ret,
-	struct error *err);
+int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, bool first,
+	struct stdio *ret, struct error *err);
 
 /* Closes the command's ends in the supervisor, once the command has them. */
 void stdio_close_child(struct stdio *stdio);

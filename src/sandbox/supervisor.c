@@ -761,7 +761,7 @@ static void begin_command(struct run *run, size_t index)
 static int prepare_stdio(struct run *run, struct error *err)
 {
 	return stdio_prepare(&run->spec->execs[run->index], run->spec->capture, run->spec->tty,
-		&run->stdio, err);
+		run->index == 0, &run->stdio, err);
 }
 
 static void next_command(struct run *run)

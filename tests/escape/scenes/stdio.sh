@@ -50,6 +50,16 @@ unchanged "file for reading and writing as standard input: cannot be written" $?
 output=$(inside -u 1000 -- @reopen 0 <"$work/stdio/file" 2>&1)
 unchanged "file as standard input of user 1000: cannot be opened again for writing" $? "$output"
 
+# Code that is compiled first is the second command of its sandbox.
+reopen='int open(const char *, int); int main(void) { return open("/proc/self/fd/0", 01001) >= 0; }'
+chmod 666 "$work/stdio/file"
+before=$(sha256sum "$work/stdio/file"; stat -c '%a %u %s' "$work/stdio/file")
+if output=$("$nsbox" run --lang c -c "$reopen" <"$work/stdio/file" 2>&1); [[ $? = 125 ]]; then
+	report 0 "file as standard input of compiled code: cannot be opened again for writing # skip no compiler" ""
+else
+	unchanged "file as standard input of compiled code: cannot be opened again for writing" 0 "$output"
+fi
+
 printf 'line 1\nline 2\n' >"$work/stdio/log"
 output=$(inside -- @reopen 1 2>&1 >>"$work/stdio/log")
 status=$?
