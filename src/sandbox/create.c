@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +14,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,23 +145,11 @@ static int idmap_binds(const struct sandbox *sandbox, const int *trees, struct r
 	return 0;
 }
 
-/* --- standard descriptors --- */
-
-/*
- * /dev/stdout and its kin open the pipe anew, and a pipe belongs to who made it: root. The sandbox's id
- * becomes its owner. Pipes without a name only: a FIFO is a file of the host.
- */
-static void give_pipes(const struct sandbox *sandbox, const struct stdio *stdio)
+static void give_pipes(const struct sandbox *sandbox, struct stdio *stdio)
 {
-	struct statfs fs;
-
-	if (!sandbox->idmap.by_parent)
-		return;
-	for (int i = 0; i < 3; i++)
-		if (stdio->child[i] >= 0 && fstatfs(stdio->child[i], &fs) == 0 &&
-			fs.f_type == PIPEFS_MAGIC)
-			(void)!fchown(
-				stdio->child[i], sandbox->idmap.host_uid, sandbox->idmap.host_gid);
+	if (sandbox->idmap.by_parent)
+		stdio_give_pipes(
+			stdio, sandbox->idmap.host_uid, sandbox->idmap.host_gid, IDMAP_SLOT_FIRST);
 }
 
 /* --- clone --- */
@@ -256,7 +242,7 @@ static int open_trees(const struct spec *spec, struct inside *inside, struct err
 }
 
 /* One attempt with one id scheme. Returns 1 when root's tree cannot be idmapped. */
-static int try_create(struct sandbox *sandbox, struct inside *inside, const struct stdio *stdio,
+static int try_create(struct sandbox *sandbox, struct inside *inside, struct stdio *stdio,
 	bool single, struct run_result *result, struct error *err)
 {
 	int sockets[2], r;
@@ -303,8 +289,8 @@ static bool kernel_has_idmapped_layers(void)
 	return major > 5 || (major == 5 && minor >= 19);
 }
 
-static int create_with_fallback(struct sandbox *sandbox, struct inside *inside,
-	const struct stdio *stdio, struct run_result *result, struct error *err)
+static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, struct stdio *stdio,
+	struct run_result *result, struct error *err)
 {
 	const char *why = "is on a file system that cannot be idmapped";
 	int r = 1;
@@ -324,7 +310,7 @@ static int create_with_fallback(struct sandbox *sandbox, struct inside *inside,
 	return r == 0 ? 0 : -1;
 }
 
-int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *sandbox,
+int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox *sandbox,
 	struct run_result *result, struct error *err)
 {
 	struct inside inside = {.spec = spec, .root_tree = -1, .cgroup_procs = -1};
@@ -355,7 +341,7 @@ int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sa
 }
 
 int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more,
-	const struct stdio *stdio, struct error *err)
+	struct stdio *stdio, struct error *err)
 {
 	static char *no_env[] = {NULL};
 	struct agent_request request = {.type = REQUEST_EXEC, .more = more};

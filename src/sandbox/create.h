@@ -35,12 +35,12 @@ struct sandbox {
  * Makes the sandbox of `spec` and starts its first command with `stdio`. What the child meets on its way
  * arrives later, as a message on `socket`. Fills enforced_by, ids, cgroup and warnings of *result.
  */
-int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *ret,
+int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox *ret,
 	struct run_result *result, struct error *err);
 
 /* Asks the agent for another command of the spec. */
 int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more,
-	const struct stdio *stdio, struct error *err);
+	struct stdio *stdio, struct error *err);
 
 /* Kills everything in it, at once. Does not wait. */
 void sandbox_kill(struct sandbox *sandbox);

@@ -84,7 +84,23 @@ static int take_ids(const struct inside *inside, struct error *err)
 	return die_with_parent(err);
 }
 
-/* --- standard descriptors that are regular files --- */
+/* --- standard descriptors that are files or terminals --- */
+
+/* A terminal can be read and written through a mount that is read-only, but its mode and times not changed. */
+static int open_through(int tree, int fd, const struct stat *st)
+{
+	int mode = S_ISREG(st->st_mode) ? O_RDONLY : fcntl(fd, F_GETFL) & O_ACCMODE;
+	cleanup_close int file = -1;
+	char link[32];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", tree);
+	file = open(link, mode | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (file < 0 || fcntl(file, F_SETFL, mode) < 0)
+		return -1;
+	if (S_ISREG(st->st_mode) && lseek(file, lseek(fd, 0, SEEK_CUR), SEEK_SET) < 0)
+		return -1;
+	return move_fd(&file);
+}
 
 /*
  * The kernel lets a file be opened again through /proc/self/fd, for writing too where its mode allows.
@@ -99,24 +115,22 @@ static int reopen_read_only(int fd, struct error *err)
 
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	n = readlink(link, path, sizeof path - 1);
-	if (n < 0)
-		return error_set(err, errno, "reading the name of a file given as standard input");
+	if (n < 0 || fstat(fd, &old) < 0)
+		return error_set(err, errno, "reading the name of a standard descriptor");
 	path[n] = '\0';
-	tree = tree_clone(AT_FDCWD, path, false, TREE_READ_ONLY | TREE_NO_DEV_SUID);
+	tree = tree_clone(AT_FDCWD, path, false,
+		TREE_READ_ONLY |
+			(S_ISREG(old.st_mode) ? (unsigned)TREE_NO_DEV_SUID : MOUNT_ATTR_NOSUID));
 	if (tree < 0)
 		return error_set(err, errno,
 			"%s, given as a standard descriptor, cannot be cloned read-only", path);
-	snprintf(link, sizeof link, "/proc/self/fd/%d", tree);
-	file = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fstat(tree, &new) < 0 || old.st_dev != new.st_dev || old.st_ino != new.st_ino)
+		return error_set(
+			err, 0, "%s, given as a standard descriptor, was replaced meanwhile", path);
+	file = open_through(tree, fd, &old);
 	if (file < 0)
 		return error_set(err, errno,
 			"%s, given as a standard descriptor, cannot be opened anew", path);
-	if (fstat(fd, &old) < 0 || fstat(file, &new) < 0 || old.st_dev != new.st_dev ||
-		old.st_ino != new.st_ino)
-		return error_set(
-			err, 0, "%s, given as a standard descriptor, was replaced meanwhile", path);
-	if (fcntl(file, F_SETFL, O_RDONLY) < 0 || lseek(file, lseek(fd, 0, SEEK_CUR), SEEK_SET) < 0)
-		return error_set(err, errno, "%s, given as a standard descriptor", path);
 	return move_fd(&file);
 }
 
@@ -129,7 +143,7 @@ static int take_stdio(const struct inside *inside, int stdio[3], struct error *e
 		stdio[i] = reopen_read_only(inside->stdio[i], err);
 		if (stdio[i] < 0)
 			return error_hint(
-				err, "give it through a pipe instead: cat FILE | nsbox run …");
+				err, "give it through a pipe instead: cat … | nsbox run … | cat");
 	}
 	return 0;
 }
@@ -484,8 +498,8 @@ static int mount_one_bind(
 		return error_set(err, 0,
 			"binding %s: it is %s; only directories and regular files can be bound",
 			mount->source, type_name(st.st_mode));
-	target = make_target_in_root(
-		root->fd, mount->target, !S_ISDIR(st.st_mode), &root->own, err);
+	target =
+		make_target_in_root(root->fd, mount->target, !S_ISDIR(st.st_mode), &root->own, err);
 	if (target < 0 || check_target(root, target, mount->target, err) < 0)
 		return error_context(err, "binding %s", mount->source);
 	if (tree_attach_at(tree, target) < 0)
@@ -511,8 +525,7 @@ static int mount_all(const struct inside *inside, struct root *root, struct erro
 /* The directories that a program expects to be able to write to. */
 static int make_writable_directories(const struct spec *spec, struct root *root, struct error *err)
 {
-	cleanup_close int home =
-		make_directories_in_root(root->fd, home_of(spec), &root->own, err);
+	cleanup_close int home = make_directories_in_root(root->fd, home_of(spec), &root->own, err);
 	cleanup_close int workspace =
 		make_directories_in_root(root->fd, "/workspace", &root->own, err);
 

@@ -35,7 +35,7 @@ struct inside {
 	int far_socket; /* the supervisor's end: closed first, or its death would not be seen */
 	int stdio[3];   /* for the first command */
 	bool reopen
-		[3]; /* a regular file: to be opened anew through a read-only clone of its mount */
+		[3]; /* a file or terminal: to be opened anew through a read-only clone of its mount */
 	int root_tree;   /* root calls: the clone of spec->root_path; else -1 */
 	int *bind_trees; /* root calls: a clone for each of spec->mounts, -1 for a tmpfs; else NULL */
 	int cgroup_procs;                 /* of the first command's leaf, or -1 */

@@ -17,6 +17,7 @@ void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns
 	enum relay_target target)
 {
 	*relay = (struct relay){.from = from,
+		.watched = from,
 		.owns_from = owns_from,
 		.to = to,
 		.owns_to = owns_to,
@@ -46,13 +47,19 @@ bool relay_active(const struct relay *relay)
 	return !relay->done;
 }
 
-struct pollfd relay_pollfd(const struct relay *relay)
+void relay_pollfds(const struct relay *relay, struct pollfd ret[RELAY_POLLFDS])
 {
+	ret[0] = ret[1] = (struct pollfd){.fd = -1};
 	if (relay->done)
-		return (struct pollfd){.fd = -1};
-	if (relay->length > 0)
-		return (struct pollfd){.fd = relay->to, .events = POLLOUT};
-	return (struct pollfd){.fd = relay->from, .events = POLLIN};
+		return;
+	if (relay->length > 0) {
+		ret[0] = (struct pollfd){.fd = relay->to, .events = POLLOUT};
+		return;
+	}
+	ret[0] = (struct pollfd){.fd = relay->watched, .events = POLLIN};
+	/* A reader that goes away is to be seen by the command as well, which may wait for that. */
+	if (relay->target == RELAY_PIPE)
+		ret[1].fd = relay->to;
 }
 
 void relay_close(struct relay *relay)
@@ -98,6 +105,17 @@ static void fill(struct relay *relay)
 	relay->length = 1;
 }
 
+/* What others write to the same pipe does not come between as many bytes as these; nor in a line, where it may be. */
+static size_t whole_lines(const uint8_t *data, size_t length)
+{
+	const uint8_t *end;
+
+	if (length <= PIPE_BUF)
+		return length;
+	end = memrchr(data, '\n', PIPE_BUF);
+	return end ? (size_t)(end + 1 - data) : PIPE_BUF;
+}
+
 static ssize_t write_some(const struct relay *relay)
 {
 	const uint8_t *data = relay->buffer + relay->start;
@@ -106,7 +124,7 @@ static ssize_t write_some(const struct relay *relay)
 	case RELAY_SOCKET:
 		return send(relay->to, data, relay->length, MSG_DONTWAIT | MSG_NOSIGNAL);
 	case RELAY_PIPE:
-		return write(relay->to, data, relay->length < PIPE_BUF ? relay->length : PIPE_BUF);
+		return write(relay->to, data, whole_lines(data, relay->length));
 	case RELAY_FILE:
 	case RELAY_NONBLOCKING:
 		break;
@@ -131,14 +149,18 @@ static void drain(struct relay *relay)
 		relay_close(relay);
 }
 
-void relay_step(struct relay *relay, short revents)
+void relay_step(struct relay *relay, const struct pollfd fds[RELAY_POLLFDS])
 {
-	if (relay->done || !revents)
+	if (relay->done)
 		return;
-	if (relay->length > 0)
+	if (fds[1].revents) {
+		relay->write_errno = EPIPE;
+		relay_close(relay);
+	} else if (fds[0].revents && relay->length > 0) {
 		drain(relay);
-	else
+	} else if (fds[0].revents) {
 		fill(relay);
+	}
 }
 
 enum relay_target relay_target_of(int fd)

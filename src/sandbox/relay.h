@@ -18,12 +18,13 @@
 enum relay_target {
 	RELAY_FILE,        /* a regular file: writing does not wait for anybody */
 	RELAY_NONBLOCKING, /* a descriptor of ours with O_NONBLOCK */
-	RELAY_PIPE, /* somebody's pipe or device: at most PIPE_BUF bytes at a time, after POLLOUT */
+	RELAY_PIPE, /* a pipe or device that others may have: at most PIPE_BUF bytes at a time, after POLLOUT */
 	RELAY_SOCKET, /* somebody's socket: MSG_DONTWAIT */
 };
 
 struct relay {
-	int from; /* -1: only what is in the buffer */
+	int from;    /* -1: only what is in the buffer */
+	int watched; /* polled for `from`: the same, or another descriptor of it (see stdio.c) */
 	int to;
 	bool owns_from, owns_to;
 	bool from_socket; /* read without waiting and without taking descriptors that come with the bytes */
@@ -45,11 +46,13 @@ void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns
 /* A relay that writes `data` (borrowed until it is done) to `to`, which it owns, and closes it. */
 void relay_init_data(struct relay *relay, void *data, size_t length, int to);
 
-/* What to poll for. fd is -1 when the relay is done. */
-struct pollfd relay_pollfd(const struct relay *relay);
+enum { RELAY_POLLFDS = 2 };
+
+/* What to poll for. fd is -1 where there is nothing. */
+void relay_pollfds(const struct relay *relay, struct pollfd ret[RELAY_POLLFDS]);
 
 /* Does what revents allow. */
-void relay_step(struct relay *relay, short revents);
+void relay_step(struct relay *relay, const struct pollfd fds[RELAY_POLLFDS]);
 
 /* Whether something may still arrive. */
 bool relay_active(const struct relay *relay);

@@ -9,6 +9,7 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -44,13 +45,22 @@ static int duplicate(int fd, struct error *err)
 	return copy;
 }
 
-static int open_null(struct error *err)
+static int open_null(int mode, struct error *err)
 {
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int fd = open("/dev/null", mode | O_CLOEXEC);
 
 	if (fd < 0)
 		return error_set(err, errno, "opening /dev/null");
 	return fd;
+}
+
+/* A description of our own of the same pipe or terminal, so that waiting for it never blocks us; or -1. */
+static int open_anew(int fd, int mode)
+{
+	char link[32];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	return open(link, mode | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
 static struct relay *add_relay(struct stdio *stdio)
@@ -59,7 +69,7 @@ static struct relay *add_relay(struct stdio *stdio)
 }
 
 /* Whether the name that the kernel knows for `fd` leads to it still, and we may open it: the child can then open it anew. */
-static bool has_name(int fd)
+static bool has_name(int fd, int access_mode)
 {
 	char link[32], path[PATH_MAX];
 	struct stat by_fd, by_name;
@@ -72,36 +82,47 @@ static bool has_name(int fd)
 	path[n] = '\0';
 	return fstat(fd, &by_fd) == 0 && lstat(path, &by_name) == 0 &&
 	       by_fd.st_dev == by_name.st_dev && by_fd.st_ino == by_name.st_ino &&
-	       faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0;
+	       faccessat(AT_FDCWD, path, access_mode, AT_EACCESS) == 0;
 }
 
 /* Root does it here: its child may not even search the directories that lead to the file. */
-static int reopen_as_root(int fd, struct error *err)
+static int reopen_as_root(int fd, int mode, uint64_t attributes)
 {
 	cleanup_close int tree =
 		sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-	cleanup_close int file = -1;
 	char link[32];
 
-	if (tree < 0 || tree_restrict(tree, TREE_READ_ONLY | TREE_NO_DEV_SUID) < 0)
+	if (tree < 0 || tree_restrict(tree, attributes) < 0)
 		return -1;
 	snprintf(link, sizeof link, "/proc/self/fd/%d", tree);
-	file = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	return open(link, mode | O_CLOEXEC | O_NOCTTY);
+}
+
+static int reopen_file_as_root(int fd)
+{
+	cleanup_close int file = reopen_as_root(fd, O_RDONLY, TREE_READ_ONLY | TREE_NO_DEV_SUID);
+
 	if (file < 0 || lseek(file, lseek(fd, 0, SEEK_CUR), SEEK_SET) < 0)
 		return -1;
 	return move_fd(&file);
 }
 
-/* A file without a name: the supervisor reads it and the command gets a pipe. */
-static int copy_in(struct stdio *stdio, int index, int fd, struct error *err)
+/*
+ * The supervisor reads standard input and the command gets a pipe. `own`: a description of its own to read
+ * by. It is the caller's that is polled, as a FIFO tells a new reader of no end that came before.
+ */
+static int copy_in(struct stdio *stdio, int own, struct error *err)
 {
+	struct relay *relay;
 	int ends[2];
 
 	if (make_pipe(ends, err) < 0)
 		return -1;
-	stdio->child[index] = ends[0];
+	stdio->child[0] = ends[0];
 	set_nonblocking(ends[1]);
-	relay_init(add_relay(stdio), fd, false, ends[1], true, RELAY_NONBLOCKING);
+	relay = add_relay(stdio);
+	relay_init(relay, own >= 0 ? own : 0, own >= 0, ends[1], true, RELAY_NONBLOCKING);
+	relay->watched = 0;
 	return 0;
 }
 
@@ -123,7 +144,7 @@ static bool same_file(int a, int b)
 	       lseek(a, 0, SEEK_CUR) == lseek(b, 0, SEEK_CUR);
 }
 
-static bool same_socket(int a, int b)
+static bool same_object(int a, int b)
 {
 	struct stat first, second;
 
@@ -131,9 +152,11 @@ static bool same_socket(int a, int b)
 	       first.st_ino == second.st_ino;
 }
 
-/* The supervisor writes to `index` what the command writes into a pipe. */
+/* The supervisor writes to `index`, or to a description of its own of that, what the command writes into a pipe. */
 static int copy_out(struct stdio *stdio, int index, bool joined, struct error *err)
 {
+	enum relay_target target = relay_target_of(index);
+	int own = target == RELAY_PIPE && !joined ? open_anew(index, O_WRONLY) : -1;
 	int ends[2];
 
 	if (joined) {
@@ -145,7 +168,7 @@ static int copy_out(struct stdio *stdio, int index, bool joined, struct error *e
 	stdio->child[index] = ends[1];
 	/* The command can open the pipe for reading too, and be before us: we must not wait then. */
 	set_nonblocking(ends[0]);
-	relay_init(add_relay(stdio), ends[0], true, index, false, relay_target_of(index));
+	relay_init(add_relay(stdio), ends[0], true, own >= 0 ? own : index, own >= 0, target);
 	stdio->relays[stdio->relays_count - 1].number = index;
 	return 0;
 }
@@ -167,30 +190,71 @@ static int give_socket(struct stdio *stdio, int index, struct error *err)
 		(domain != AF_UNIX && domain != AF_INET && domain != AF_INET6))
 		return refuse(index, "a socket that is no connection", err);
 	if (index > 0)
-		return copy_out(stdio, index, index == 2 && same_socket(1, 2), err);
-	if (copy_in(stdio, index, index, err) < 0)
+		return copy_out(stdio, index, index == 2 && same_object(1, 2), err);
+	if (copy_in(stdio, -1, err) < 0)
 		return -1;
 	stdio->relays[stdio->relays_count - 1].from_socket = true;
 	return 0;
 }
 
-static int give_file_for_reading(struct stdio *stdio, int index, bool first, struct error *err)
+/* What a file of /proc shows is decided when it is opened, by who opens it. */
+static bool is_on_proc(int fd)
 {
-	if (geteuid() == 0) {
-		stdio->child[index] = reopen_as_root(index, err);
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+static int give_file_for_reading(
+	struct stdio *stdio, int index, int mode, bool first, struct error *err)
+{
+	if (mode == O_WRONLY) {
+		/* A read of it would fail, and so it does. */
+		stdio->child[index] = open_null(O_WRONLY, err);
+		return stdio->child[index] < 0 ? -1 : 0;
+	}
+	if (!is_on_proc(index) && geteuid() == 0) {
+		stdio->child[index] = reopen_file_as_root(index);
 		if (stdio->child[index] >= 0)
 			return 0;
-	} else if (first && has_name(index)) {
+	} else if (first && !is_on_proc(index) && has_name(index, R_OK)) {
 		stdio->reopen[index] = true;
 		stdio->child[index] = duplicate(index, err);
 		return stdio->child[index] < 0 ? -1 : 0;
 	}
 	if (index > 0) {
 		/* Opened for reading only: a write to it would fail anyway. */
-		stdio->child[index] = open_null(err);
+		stdio->child[index] = open_null(O_RDONLY, err);
 		return stdio->child[index] < 0 ? -1 : 0;
 	}
-	return copy_in(stdio, index, index, err);
+	return copy_in(stdio, -1, err);
+}
+
+/*
+ * A terminal stays one, opened anew through a read-only mount: its owner, who the command is too, could
+ * otherwise let others write to it (fchmod), and change the flags that its description has for everybody.
+ * One that cannot be opened is passed on where it belongs to somebody else; else its bytes are carried.
+ */
+static int give_terminal(struct stdio *stdio, int index, int mode, const struct stat *st,
+	bool first, struct error *err)
+{
+	int access_mode = mode == O_RDONLY ? R_OK : mode == O_WRONLY ? W_OK : R_OK | W_OK;
+	int number;
+
+	if (ioctl(index, TIOCGPTN, &number) == 0)
+		return refuse(index, "the side of a terminal that rules it", err);
+	if (geteuid() == 0)
+		stdio->child[index] =
+			reopen_as_root(index, mode, TREE_READ_ONLY | MOUNT_ATTR_NOSUID);
+	else
+		stdio->reopen[index] = first && has_name(index, access_mode);
+	if (stdio->child[index] >= 0)
+		return 0;
+	if (!stdio->reopen[index] && st->st_uid == geteuid())
+		return index > 0 ? copy_out(stdio, index, index == 2 && same_object(1, 2), err)
+				 : copy_in(stdio, open_anew(0, O_RDONLY), err);
+	stdio->child[index] = duplicate(index, err);
+	return stdio->child[index] < 0 ? -1 : 0;
 }
 
 static bool is_harmless_device(const struct stat *st)
@@ -214,13 +278,45 @@ static bool is_nameless_pipe(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
+void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, uid_t first_lent)
+{
+	struct stat st;
+
+	for (int i = 0; i < 3; i++) {
+		if (stdio->child[i] < 0 || !is_nameless_pipe(stdio->child[i]))
+			continue;
+		if (i == 0 && !stdio->lent && same_object(0, stdio->child[0]) &&
+			fstat(0, &st) == 0 && st.st_uid < first_lent) {
+			stdio->lent = true;
+			stdio->lender_uid = st.st_uid;
+			stdio->lender_gid = st.st_gid;
+		}
+		(void)!fchown(stdio->child[i], uid, gid);
+	}
+}
+
+/*
+ * Output pipes of root's are carried: /dev/stdout opens the pipe anew, so it has to belong to the sandbox's
+ * id, and the caller's own pipe, which others may have too, shall not. Standard input is not read ahead of
+ * the command (what it leaves belongs to who comes next), and its pipe is lent: see create.c.
+ */
+static int give_pipe(struct stdio *stdio, int index, struct error *err)
+{
+	if (is_nameless_pipe(index) && (index == 0 || geteuid() != 0)) {
+		stdio->child[index] = duplicate(index, err);
+		return stdio->child[index] < 0 ? -1 : 0;
+	}
+	return index > 0 ? copy_out(stdio, index, index == 2 && same_object(1, 2), err)
+			 : copy_in(stdio, open_anew(0, O_RDONLY), err);
+}
+
 static int inherit(struct stdio *stdio, int index, bool first, struct error *err)
 {
 	struct stat st;
 	int flags = fcntl(index, F_GETFL);
 
 	if (flags < 0 || fstat(index, &st) < 0) {
-		stdio->child[index] = open_null(err);
+		stdio->child[index] = open_null(O_RDWR, err);
 		return stdio->child[index] < 0 ? -1 : 0;
 	}
 	if (flags & O_PATH)
@@ -228,18 +324,16 @@ static int inherit(struct stdio *stdio, int index, bool first, struct error *err
 	switch (st.st_mode & S_IFMT) {
 	case S_IFREG:
 		if (index == 0 || (flags & O_ACCMODE) == O_RDONLY)
-			return give_file_for_reading(stdio, index, first, err);
+			return give_file_for_reading(stdio, index, flags & O_ACCMODE, first, err);
 		return copy_out(stdio, index, index == 2 && same_file(1, 2), err);
 	case S_IFCHR:
-		if (!isatty(index) && !is_harmless_device(&st))
+		if (isatty(index))
+			return give_terminal(stdio, index, flags & O_ACCMODE, &st, first, err);
+		if (!is_harmless_device(&st))
 			return refuse(index, "a device", err);
 		break;
 	case S_IFIFO:
-		if (!is_nameless_pipe(index))
-			return index > 0 ? copy_out(stdio, index, index == 2 && same_socket(1, 2),
-						   err)
-					 : copy_in(stdio, index, index, err);
-		break;
+		return give_pipe(stdio, index, err);
 	case S_IFSOCK:
 		return give_socket(stdio, index, err);
 	case S_IFDIR:
@@ -262,7 +356,7 @@ static int prepare_stdin(
 	case STDIN_INHERIT:
 		return inherit(stdio, 0, first, err);
 	case STDIN_NULL:
-		stdio->child[0] = open_null(err);
+		stdio->child[0] = open_null(O_RDWR, err);
 		return stdio->child[0] < 0 ? -1 : 0;
 	case STDIN_DATA:
 		break;
@@ -313,6 +407,9 @@ void stdio_close_child(struct stdio *stdio)
 void stdio_close(struct stdio *stdio)
 {
 	stdio_close_child(stdio);
+	if (stdio->lent)
+		(void)!fchown(0, stdio->lender_uid, stdio->lender_gid);
+	stdio->lent = false;
 	for (int i = 0; i < 2; i++)
 		close_fd(&stdio->captured[i]);
 	for (size_t i = 0; i < stdio->relays_count; i++)

@@ -9,7 +9,8 @@
  * root, a file opened for reading can be opened again for writing, and a log opened for appending can be
  * truncated. So each of the caller's is classed first:
  *
- *     pipe without a name, terminal, /dev/null and its kin   passed on
+ *     pipe without a name, /dev/null and its kin      passed on; pipes for root's output are carried
+ *     terminal                                        opened anew through a read-only clone of its mount
  *     connected stream socket, FIFO                   its bytes carried through a pipe
  *     regular file, for reading                       opened anew through a read-only clone of its mount,
  *                                                     or, where it has no name, copied through a pipe
@@ -19,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "sandbox/relay.h"
 
@@ -28,11 +30,14 @@ struct exec_spec;
 struct stdio {
 	int child[3]; /* what becomes 0, 1, 2 of the command; owned until stdio_close_child */
 	bool reopen
-		[3]; /* child[i] is a regular file that the child opens anew in its own mount namespace */
+		[3]; /* child[i] is a file or terminal that the child opens anew in its own mount namespace */
 	int captured
 		[2]; /* our ends of the pipes of standard output and error, non-blocking; or -1 */
 	struct relay relays[3];
 	size_t relays_count;
+	bool lent; /* the caller's pipe at 0 belongs to the sandbox's id until stdio_close */
+	uid_t lender_uid;
+	gid_t lender_gid;
 };
 
 #define STDIO_NONE ((struct stdio){.child = {-1, -1, -1}, .captured = {-1, -1}})
@@ -45,6 +50,13 @@ struct stdio {
  */
 int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, bool first,
 	struct stdio *ret, struct error *err);
+
+/*
+ * Root: /dev/stdin and its kin open a pipe anew, and a pipe belongs to who made it. The sandbox's id becomes
+ * the owner of the command's; of the caller's own, at 0, until stdio_close. Owners from `first_lent` on are
+ * other sandboxes, which give back themselves.
+ */
+void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, uid_t first_lent);
 
 /* Closes the command's ends in the supervisor, once the command has them. */
 void stdio_close_child(struct stdio *stdio);

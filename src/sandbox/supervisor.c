@@ -54,6 +54,7 @@ struct run {
 	struct sandbox sandbox;
 	struct stdio stdio;
 	struct terminal terminal;
+	struct terminal_modes modes;
 	struct capture captures[2];
 	int proc_fd;
 	int tmpfs_fds[1 + SPEC_TMPFS_MAX];
@@ -409,7 +410,7 @@ enum {
 	POLL_CANCEL,
 	POLL_CAPTURED,
 	POLL_RELAYS = POLL_CAPTURED + 2,
-	POLL_MAX = POLL_RELAYS + 5
+	POLL_MAX = POLL_RELAYS + 5 * RELAY_POLLFDS
 };
 
 static struct relay *relay_of(struct run *run, size_t i)
@@ -433,7 +434,7 @@ static void fill_pollfds(struct run *run, struct pollfd fds[POLL_MAX])
 	for (int i = 0; i < 2; i++)
 		fds[POLL_CAPTURED + i].fd = run->stdio.captured[i];
 	for (size_t i = 0; relay_of(run, i); i++)
-		fds[POLL_RELAYS + i] = relay_pollfd(relay_of(run, i));
+		relay_pollfds(relay_of(run, i), &fds[POLL_RELAYS + i * RELAY_POLLFDS]);
 }
 
 static void serve_output(struct run *run, const struct pollfd fds[POLL_MAX])
@@ -442,7 +443,7 @@ static void serve_output(struct run *run, const struct pollfd fds[POLL_MAX])
 		if (fds[POLL_CAPTURED + i].revents && run->stdio.captured[i] >= 0)
 			read_captured(run, i);
 	for (size_t i = 0; relay_of(run, i); i++)
-		relay_step(relay_of(run, i), fds[POLL_RELAYS + i].revents);
+		relay_step(relay_of(run, i), &fds[POLL_RELAYS + i * RELAY_POLLFDS]);
 }
 
 static int wait_for_events(struct run *run, struct pollfd fds[POLL_MAX], uint64_t until_us)
@@ -529,8 +530,7 @@ static bool output_pending(struct run *run)
 	bool pending = run->stdio.captured[0] >= 0 || run->stdio.captured[1] >= 0;
 
 	for (size_t i = 0; i < run->stdio.relays_count; i++)
-		pending |= run->stdio.relays[i].from >= 0 && run->stdio.relays[i].owns_from &&
-			   relay_active(&run->stdio.relays[i]);
+		pending |= run->stdio.relays[i].number > 0 && relay_active(&run->stdio.relays[i]);
 	return pending || (run->terminal.master >= 0 && relay_active(&run->terminal.relays[1]));
 }
 
@@ -803,6 +803,7 @@ static void finish(struct run *run)
 	if (run->spec->collect_images && run->tmpfs_count > 0)
 		collect_images(run->spec, run->tmpfs_fds[0], run->result);
 	terminal_end(&run->terminal);
+	terminal_restore_modes(&run->modes);
 	stdio_close(&run->stdio);
 	close_fd(&run->proc_fd);
 	for (size_t i = 0; i < run->tmpfs_count; i++)
@@ -832,6 +833,7 @@ int sandbox_run(const struct spec *spec, const struct run_control *control, stru
 	run.deadline_us = run.created_us + SETUP_DEADLINE_MS * 1000;
 	begin_command(&run, 0);
 	block_signals(&run);
+	terminal_note_modes(&run.modes);
 	if (start(&run, &err) < 0) {
 		fail(&run, &err);
 	} else {

@@ -5,7 +5,9 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/cleanup.h"
@@ -88,4 +90,43 @@ void terminal_end(struct terminal *terminal)
 	if (terminal->owns_output)
 		close(terminal->output);
 	close_fd(&terminal->master);
+}
+
+/* Settings, with what lies between them in the struct the same always. */
+static bool get_modes(int fd, struct termios *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	return tcgetattr(fd, ret) == 0;
+}
+
+void terminal_note_modes(struct terminal_modes *ret)
+{
+	ret->fd = -1;
+	for (int fd = 0; fd < 3 && ret->fd < 0; fd++)
+		if (get_modes(fd, &ret->noted))
+			ret->fd = fd;
+}
+
+/* A command in the background would be stopped for changing the terminal, and it is somebody else's then. */
+static bool is_in_foreground(int fd)
+{
+	pid_t foreground = tcgetpgrp(fd);
+
+	return foreground < 0 || foreground == getpgrp();
+}
+
+void terminal_restore_modes(const struct terminal_modes *modes)
+{
+	struct termios now;
+	struct stat st;
+
+	if (modes->fd < 0 || !is_in_foreground(modes->fd))
+		return;
+	/* Without waiting for what is still to be shown: the command may have stopped that. */
+	tcflow(modes->fd, TCOON);
+	ioctl(modes->fd, TIOCNXCL);
+	if (fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode))
+		return;
+	if (get_modes(modes->fd, &now) && memcmp(&now, &modes->noted, sizeof now) != 0)
+		tcsetattr(modes->fd, TCSANOW, &modes->noted);
 }

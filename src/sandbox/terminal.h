@@ -41,4 +41,22 @@ void terminal_resume(struct terminal *terminal);
 /* Restores the caller's settings and closes everything. */
 void terminal_end(struct terminal *terminal);
 
+/*
+ * A terminal of the caller's that the command gets as it is, with --no-tty. The command can change how it
+ * works, and may be killed before it has changed that back.
+ */
+struct terminal_modes {
+	int fd; /* -1: no standard descriptor is a terminal */
+	struct termios noted;
+};
+
+void terminal_note_modes(struct terminal_modes *ret);
+
+/*
+ * Sets the terminal as it was, and lets it show what it was told not to. Not where we are in the
+ * background; and its modes not where standard output is a pipe: a shell or a pager may have set them
+ * since, for itself.
+ */
+void terminal_restore_modes(const struct terminal_modes *modes);
+
 #endif

@@ -140,3 +140,15 @@ throw new Error("wrong")'
   box --lang python
   [ "$status" = 125 ]
 }
+
+@test "a file of the host that a bind shows is not overwritten by the code" {
+  need python3
+  mkdir -m 777 shared
+  echo 'print("the host'"'"'s")' >shared/main.py
+  before=$(cat shared/main.py; stat -c '%i %y' shared/main.py)
+  box --bind "$place/shared:/workspace" --lang python -c 'print("new")'
+  [ "$status" = 125 ]
+  [ -z "$output" ]
+  [[ $stderr = "nsbox: "*"/workspace/main.py"*"not overwritten"* ]]
+  [ "$(cat shared/main.py; stat -c '%i %y' shared/main.py)" = "$before" ]
+}

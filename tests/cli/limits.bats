@@ -50,6 +50,12 @@ while True: x.append(bytearray(1 << 20))'
   holds '.usage.memory_peak_bytes > 100 * 1048576 * 0.9 and .usage.memory_peak_bytes <= 200 * 1048576'
 }
 
+@test "memory: a process whose first thread has ended" {
+  loaded -m 128m --timeout 10 -- /load orphaned-threads 1000
+  [ "$status" = 137 ]
+  [[ $stderr = *memory* ]]
+}
+
 @test "memory: shared memory counts" {
   json -m 64m --ro-bind "$load:/load" -- /load shared 4 200
   killed_for_memory 67108864

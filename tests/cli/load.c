@@ -12,6 +12,8 @@
  *     load write FILE MIB        writes; prints why it stopped
  *     load descriptors           lists what is open, and what kind it is
  *     load ids                   real and effective ids and the groups
+ *     load orphaned-threads MIB  the first thread ends, and another takes that much, says so, sleeps
+ *     load size                  rows and columns of its terminal
  *     load peak COMMAND…         prints the greatest resident size, in KiB, of a command to descriptor 9
  */
 #define _GNU_SOURCE
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -119,6 +122,31 @@ static void start_threads(int count)
 	printf("%d threads\n", started);
 }
 
+static void *hold_in_thread(void *mib)
+{
+	/* Until the first thread is gone. */
+	usleep(100 * 1000);
+	hold_memory((size_t)mib);
+	return NULL;
+}
+
+static void orphan_thread(size_t mib)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, hold_in_thread, (void *)mib) != 0)
+		exit(1);
+	pthread_exit(NULL);
+}
+
+static void print_size(void)
+{
+	struct winsize size = {0};
+
+	ioctl(0, TIOCGWINSZ, &size);
+	printf("%d %d\n", size.ws_row, size.ws_col);
+}
+
 static void be_stubborn(void)
 {
 	for (int number = 1; number < NSIG; number++)
@@ -206,6 +234,10 @@ int main(int argc, char **argv)
 		bomb((unsigned)atoi(first));
 	else if (strcmp(verb, "threads") == 0)
 		start_threads(atoi(first));
+	else if (strcmp(verb, "orphaned-threads") == 0)
+		orphan_thread(strtoul(first, NULL, 10));
+	else if (strcmp(verb, "size") == 0)
+		print_size();
 	else if (strcmp(verb, "stubborn") == 0)
 		be_stubborn();
 	else if (strcmp(verb, "write") == 0)

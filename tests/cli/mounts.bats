@@ -66,3 +66,47 @@ refused() { # a word that the line must have, then the options
   box --read-only -u 1000 --tmpfs /home -- sh -c 'touch /home/x && touch /tmp/x && ! touch /x'
   [ "$status" = 0 ]
 }
+
+@test "writable binds: no set-user-ID or set-group-ID file can be made" {
+  command -v python3 >/dev/null || skip "no python3"
+  mkdir -m 777 shared
+  cat >try.py <<'END'
+import ctypes, os, platform, stat, sys
+libc = ctypes.CDLL(None, use_errno=True)
+folder = sys.argv[1]
+
+def attempt(what, call):
+    try:
+        call()
+        print(what, "done")
+    except OSError as e:
+        print(what, e.strerror)
+
+for bit in 0o4755, 0o2755:
+    name = folder + "/f%o" % bit
+    open(name, "w").close()
+    attempt("chmod %o" % bit, lambda: os.chmod(name, bit))
+    with open(name) as f:
+        attempt("fchmod %o" % bit, lambda: os.fchmod(f.fileno(), bit))
+    attempt("open %o" % bit, lambda: os.close(os.open(name + "o", os.O_CREAT | os.O_WRONLY, bit)))
+    attempt("tmpfile %o" % bit, lambda: os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY, bit)))
+    attempt("mknod %o" % bit, lambda: os.mknod(name + "n", bit | stat.S_IFREG))
+    how = (ctypes.c_ulonglong * 3)(os.O_CREAT | os.O_WRONLY, bit, 0)
+    def openat2():
+        if libc.syscall(437, -100, (name + "2").encode(), how, 24) < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    attempt("openat2 %o" % bit, openat2)
+END
+  for filter in default unconfined; do
+    rm -rf shared/*
+    box --seccomp "$filter" --bind "$place/shared:/d" --ro-bind "$place/try.py:/try.py" -- python3 /try.py /d
+    [ "$status" = 0 ]
+    [ "${#lines[@]}" = 12 ]
+    ! grep done <<<"$output"
+    [ -z "$(find shared -perm /6000)" ]
+    box --seccomp "$filter" --bind "$place/shared:/d" -- sh -c 'touch /d/x && chmod 755 /d/x'
+    [ "$status" = 0 ]
+  done
+  box --ro-bind "$place/try.py:/try.py" -- python3 /try.py /tmp
+  [[ $output = *"chmod 4755 done"* ]]
+}

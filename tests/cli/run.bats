@@ -175,9 +175,12 @@ load helpers
   output=$("$nsbox" run -- cat <<<"here")
   [ "$output" = here ]
   mkfifo fifo
-  echo through >fifo &
-  output=$("$nsbox" run -- cat <fifo)
-  [ "$output" = through ]
+  for wait in 0 0.2; do
+    # Also when the writer has gone before it is read from.
+    echo through >fifo &
+    output=$({ sleep $wait; "$nsbox" run -- cat; } <fifo)
+    [ "$output" = through ]
+  done
 }
 
 @test "stdin, stdout and stderr: closed" {
@@ -307,6 +310,18 @@ load helpers
   [ "$output" = root ]
   box -u 1000 -- id -un
   [ "$status" = 0 ]
+}
+
+@test "umask: the caller's does not make the sandbox unusable" {
+  mkdir tree
+  cp "$load" tree/load
+  observe sh -c 'umask 0777; exec "$0" "$@"' "$nsbox" run -u 1000 -- \
+    sh -c 'umask; echo x >/tmp/x && cat /tmp/x && echo x >~/x && cat /etc/passwd >/dev/null && ls /run /var/tmp /dev/shm'
+  [ "$status" = 0 ]
+  [ "${lines[0]}" = 0022 ]
+  observe sh -c 'umask 0777; exec "$0" "$@"' "$nsbox" run --rootfs "$place/tree" --tmpfs /a/b/c --ro-bind "$load:/d/e/load" -- \
+    /d/e/load write /a/b/c/file 1
+  [ "$output" = written ]
 }
 
 @test "hostname: nsbox, or what was asked for" {
@@ -470,6 +485,13 @@ print("served")'
   [ "$status" = 0 ]
   [[ $output = *"/dev/pts/"*"33 77"*all* ]]
   [[ $output = *"[pty at the end: cooked]"* ]]
+}
+
+@test "terminal: its size is there before the command is" {
+  for _ in {1..20}; do
+    run "$pty" size:33x77 -- "$nsbox" run --ro-bind "$load:/load" -- /load size
+    [[ $output = *"33 77"* ]]
+  done
 }
 
 @test "terminal: none with -T or --json, none where output is no terminal" {

@@ -52,7 +52,7 @@ static void send_message(int socket)
 		close(fds[i]);
 }
 
-static void write_output(const struct stdio *stdio)
+static void write_output(struct stdio *stdio)
 {
 	char output[256];
 	size_t length = take_bytes(&input, output, take_byte(&input));
@@ -61,7 +61,7 @@ static void write_output(const struct stdio *stdio)
 		(void)!write(stdio->child[i], output, length);
 }
 
-int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *ret, struct run_result *result,
+int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox *ret, struct run_result *result,
 	struct error *err)
 {
 	int sockets[2];
@@ -77,7 +77,7 @@ int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sa
 	return 0;
 }
 
-int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more, const struct stdio *stdio,
+int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more, struct stdio *stdio,
 	struct error *err)
 {
 	return flags & FLAG_EXEC_FAILS ? error_set(err, ENOMEM, "sending the command to the sandbox") : 0;

@@ -35,7 +35,7 @@ const struct expected_call *expected_calls_aarch64(size_t *ret_count);
 	X(read, ALLOW) X(write, ALLOW) X(close, ALLOW) X(fstat, ALLOW) X(lseek, ALLOW) \
 	X(pread64, ALLOW) X(pwrite64, ALLOW) X(readv, ALLOW) X(writev, ALLOW) X(preadv, ALLOW) \
 	X(pwritev, ALLOW) X(preadv2, ALLOW) X(pwritev2, ALLOW) X(openat, ALLOW) \
-	X(openat2, ALLOW) X(close_range, ALLOW) X(dup, ALLOW) X(dup3, ALLOW) X(fcntl, ALLOW) \
+	X(openat2, ALLOW) X(close_range, ALLOW) X(dup, ALLOW) X(dup3, ALLOW) X(fcntl, ARGS) \
 	X(flock, ALLOW) X(fsync, ALLOW) X(fdatasync, ALLOW) X(sync, ALLOW) X(syncfs, ALLOW) \
 	X(sync_file_range, ALLOW) X(truncate, ALLOW) X(ftruncate, ALLOW) X(fallocate, ALLOW) \
 	X(fadvise64, ALLOW) X(readahead, ALLOW) X(copy_file_range, ALLOW) X(sendfile, ALLOW) \

@@ -11,6 +11,7 @@
 #include "expected_calls.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -263,6 +264,18 @@ static void terminals_are_not_typed_into(void **state)
 	}
 }
 
+static void files_are_not_leased(void **state)
+{
+	for_each_subject(s)
+	{
+		for (uint64_t command = 0; command < 2048; command++)
+			expect(s, "fcntl", command == F_SETLEASE ? REFUSE(EPERM) : ALLOW, 0,
+				command);
+		expect(s, "fcntl", REFUSE(EPERM), EVERY_BIT, F_SETLEASE | DIRTY, EVERY_BIT);
+		expect(s, "fcntl", ALLOW, F_SETLEASE, F_GETLEASE, F_SETLEASE);
+	}
+}
+
 static void sockets_are_of_few_families(void **state)
 {
 	for_each_subject(s)
@@ -483,6 +496,7 @@ int main(void)
 		cmocka_unit_test(another_architecture_is_killed),
 		cmocka_unit_test(clone_makes_no_namespace),
 		cmocka_unit_test(terminals_are_not_typed_into),
+		cmocka_unit_test(files_are_not_leased),
 		cmocka_unit_test(sockets_are_of_few_families),
 		cmocka_unit_test(limits_are_set_for_oneself_only),
 		cmocka_unit_test(personalities_keep_the_address_space_random),

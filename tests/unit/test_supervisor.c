@@ -29,7 +29,7 @@ static struct sent {
 } sent[4];
 static size_t sent_count;
 
-int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sandbox *ret, struct run_result *result,
+int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox *ret, struct run_result *result,
 	struct error *err)
 {
 	int sockets[2], fds[WIRE_FDS_MAX];
@@ -49,7 +49,7 @@ int sandbox_create(const struct spec *spec, const struct stdio *stdio, struct sa
 	return 0;
 }
 
-int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more, const struct stdio *stdio,
+int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more, struct stdio *stdio,
 	struct error *err)
 {
 	return error_set(err, ENOSYS, "another command");

@@ -354,6 +354,14 @@ static enum outcome make_files(int argc, char **argv)
 	return ALLOWED;
 }
 
+/* On its own program, which is a file of the caller's that a bind shows. */
+static enum outcome lease(int argc, char **argv)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? UNCLEAR : refused("F_SETLEASE", fcntl(fd, F_SETLEASE, F_RDLCK));
+}
+
 const struct probe file_probes[] = {
 	{"mknod", "make the nodes of the memory and of a disk", CONTROL_ROOT, make_devices},
 	{"devices", "find a device in /dev", CONTROL_PLAIN, other_devices},
@@ -372,5 +380,6 @@ const struct probe file_probes[] = {
 	{"@canary", "find a word of its creator's in /proc", CONTROL_NONE, find_canary},
 	{"@effective-id", "gain a user by a set-user-id file", CONTROL_NONE, effective_id},
 	{"@make-files", "make more files than there is room for", CONTROL_NONE, make_files},
+	{"lease", "make others wait for a file of the host that is visible", CONTROL_PLAIN, lease},
 	{0},
 };
