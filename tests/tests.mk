@@ -8,7 +8,7 @@ AM_CPPFLAGS += $(CMOCKA_CFLAGS)
 unit_ldadd = libnsbox.a $(SECCOMP_LIBS) $(CAP_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 
 if HAVE_CMOCKA
-unit_tests += tests/unit/test_profile tests/unit/test_filter
+unit_tests += tests/unit/test_profile tests/unit/test_filter tests/unit/test_builtin_filters
 endif
 
 # tests/unit/bpf.c: an interpreter of classic BPF.
@@ -17,6 +17,9 @@ tests_unit_test_profile_LDADD = $(unit_ldadd)
 tests_unit_test_filter_SOURCES = tests/unit/test_filter.c tests/unit/bpf.c tests/unit/bpf.h \
 	tests/unit/expected_calls.h tests/unit/expected_x86_64.c tests/unit/expected_aarch64.c
 tests_unit_test_filter_LDADD = $(unit_ldadd)
+tests_unit_test_builtin_filters_SOURCES = tests/unit/test_builtin_filters.c tests/unit/bpf.c tests/unit/bpf.h \
+	tests/unit/expected_calls.h tests/unit/expected_x86_64.c tests/unit/expected_aarch64.c
+tests_unit_test_builtin_filters_LDADD = $(unit_ldadd)
 
 if HAVE_CMOCKA
 unit_tests += tests/unit/test_features

@@ -716,7 +716,7 @@ static int load_filters(const struct inside *inside, struct error *err)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, errno, "setting no_new_privs");
-	if (writes_to_the_host(inside->spec) && modefilter_load(err) < 0)
+	if (writes_to_the_host(inside->spec) && load_filter(modefilter(), err) < 0)
 		return -1;
 	if (load_filter(inside->essential, err) < 0)
 		return -1;

@@ -11,9 +11,9 @@
  * openat2(2), whose mode is behind a pointer, answers ENOSYS, and programs then use openat(2).
  */
 
-struct error;
+#include "sandbox/filter.h"
 
-/* Loads it, before the profile's own filter. no_new_privs must be set. */
-int modefilter_load(struct error *err);
+/* It goes before the profile's own filter. Its instructions are the same at each call, and nobody's to free. */
+struct filter modefilter(void);
 
 #endif
