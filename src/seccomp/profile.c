@@ -5,8 +5,9 @@
  * What the format leaves open, or what would make a profile weaker than its author thinks, is
  * decided here: a key that nobody knows is an error (a misspelt "args" would drop a condition); so
  * is a name in a refusal of a profile that allows by default, where no system call of that name is
- * known. Names that other architectures have are skipped, and so are sub-architectures: nsbox runs
- * native code only. An entry whose "args" speak of one argument more than once means that any of
+ * known. Other names that nobody knows are skipped, as Docker does, and so are names that other architectures
+ * have, and sub-architectures: nsbox runs native code only. "flags" are checked and not used: there is one
+ * thread, the kernel's log is not ours to fill, and a mitigation is not to be left out. An entry whose "args" speak of one argument more than once means that any of
  * its conditions is enough, as in runc and crun.
  */
 #define _GNU_SOURCE
@@ -17,9 +18,13 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/jsonline.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <jansson.h>
@@ -69,10 +74,98 @@ static const char *const entry_keys[] = {"name", "names", "action", "errnoRet", 
 	"comment", "includes", "excludes", NULL};
 static const char *const argument_keys[] = {"index", "value", "valueTwo", "op", NULL};
 static const char *const filter_keys[] = {"caps", "arches", "minKernel", NULL};
+static const char *const arch_map_keys[] = {"architecture", "subArchitectures", NULL};
+static const char *const listener_keys[] = {"listenerPath", "listenerMetadata", NULL};
+static const char *const filter_flags[] = {"SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_LOG",
+	"SECCOMP_FILTER_FLAG_SPEC_ALLOW", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", NULL};
+
+/* ---- problems ---- */
+
+enum { STEPS_MAX = 8 };
+
+/* What is wrong, and the way to where it is. */
+struct problem {
+	struct error *err;
+	struct json_step steps[STEPS_MAX];
+	size_t depth;
+};
+
+static void enter(struct problem *problem, const char *key, size_t index)
+{
+	if (problem->depth < STEPS_MAX)
+		problem->steps[problem->depth++] = (struct json_step){key, index};
+}
+
+static void leave(struct problem *problem)
+{
+	problem->depth--;
+}
+
+/* Of the member `key` of where we are; NULL: of that itself. Returns -1. */
+static int __attribute__((format(printf, 3, 4))) wrong(
+	struct problem *problem, const char *key, const char *format, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	va_list ap;
+
+	if (key)
+		enter(problem, key, 0);
+	va_start(ap, format);
+	vsnprintf(text, sizeof text, format, ap);
+	va_end(ap);
+	return error_set(problem->err, 0, "%s", text);
+}
+
+/* ---- numbers of 64 bits ---- */
+
+/* A whole number above INT64_MAX and not above UINT64_MAX. */
+static bool is_large_number(const char *digits, size_t length)
+{
+	static const char least[] = "9223372036854775808", most[] = "18446744073709551615";
+
+	for (size_t i = 0; i < length; i++)
+		if (digits[i] < (i == 0 ? '1' : '0') || digits[i] > '9')
+			return false;
+	if (length == sizeof least - 1)
+		return strncmp(digits, least, length) >= 0;
+	return length == sizeof most - 1 && strncmp(digits, most, length) <= 0;
+}
+
+/*
+ * Masks such as 18446744073709551615 are more than jansson takes for an integer. So they are put in quotes; all
+ * other text, and so each line, stays as it is. *ret is malloc'd.
+ */
+static size_t quote_large_numbers(const char *text, size_t length, char **ret)
+{
+	char *out = *ret = xcalloc(length * 2 + 1, 1);
+	bool in_string = false;
+
+	for (size_t i = 0; i < length;) {
+		size_t digits = 0;
+
+		while (!in_string && i + digits < length && text[i + digits] >= '0' &&
+			text[i + digits] <= '9')
+			digits++;
+		if (digits > 0) {
+			bool quote = is_large_number(text + i, digits);
+
+			out += snprintf(out, digits + 3, quote ? "\"%.*s\"" : "%.*s", (int)digits,
+				text + i);
+			i += digits;
+			continue;
+		}
+		if (in_string && text[i] == '\\' && i + 1 < length)
+			*out++ = text[i++];
+		else if (text[i] == '"')
+			in_string = !in_string;
+		*out++ = text[i++];
+	}
+	return (size_t)(out - *ret);
+}
 
 /* ---- pieces of JSON ---- */
 
-static int check_keys(const json_t *object, const char *const *known, struct error *err)
+static int check_keys(const json_t *object, const char *const *known, struct problem *problem)
 {
 	const char *key;
 	json_t *value;
@@ -84,7 +177,7 @@ static int check_keys(const json_t *object, const char *const *known, struct err
 		while (known[i] && strcmp(known[i], key) != 0)
 			i++;
 		if (!known[i])
-			return error_set(err, 0, "unknown key \"%s\"", key);
+			return wrong(problem, key, "unknown key \"%s\"", key);
 	}
 	return 0;
 }
@@ -99,28 +192,28 @@ static json_t *member(const json_t *object, const char *key)
 
 /* *ret is NULL where the member is absent. */
 static int optional_string(
-	const json_t *object, const char *key, const char **ret, struct error *err)
+	const json_t *object, const char *key, const char **ret, struct problem *problem)
 {
 	const json_t *value = member(object, key);
 
 	if (value && !json_is_string(value))
-		return error_set(err, 0, "\"%s\" is not a string", key);
+		return wrong(problem, key, "\"%s\" is not a string", key);
 	*ret = json_string_value(value);
 	return 0;
 }
 
 static int optional_array(
-	const json_t *object, const char *key, const json_t **ret, struct error *err)
+	const json_t *object, const char *key, const json_t **ret, struct problem *problem)
 {
 	*ret = member(object, key);
 	if (*ret && !json_is_array(*ret))
-		return error_set(err, 0, "\"%s\" is not an array", key);
+		return wrong(problem, key, "\"%s\" is not an array", key);
 	return 0;
 }
 
 /* *ret stays as it is where the member is absent. */
 static int optional_number(
-	const json_t *object, const char *key, uint64_t max, uint64_t *ret, struct error *err)
+	const json_t *object, const char *key, uint64_t max, uint64_t *ret, struct problem *problem)
 {
 	const json_t *value = member(object, key);
 
@@ -128,9 +221,26 @@ static int optional_number(
 		return 0;
 	if (!json_is_integer(value) || json_integer_value(value) < 0 ||
 		(uint64_t)json_integer_value(value) > max)
-		return error_set(err, 0, "\"%s\" is not a whole number from 0 to %llu", key,
+		return wrong(problem, key, "\"%s\" is not a whole number from 0 to %llu", key,
 			(unsigned long long)max);
 	*ret = (uint64_t)json_integer_value(value);
+	return 0;
+}
+
+/*
+ * The same for a number of 64 bits, which jansson cannot hold: one that is too large for it is a string by now
+ * (see quote_large_numbers).
+ */
+static int optional_wide_number(
+	const json_t *object, const char *key, uint64_t *ret, struct problem *problem)
+{
+	const char *digits = json_string_value(member(object, key));
+
+	if (!digits)
+		return optional_number(object, key, INT64_MAX, ret, problem);
+	if (!is_large_number(digits, strlen(digits)))
+		return wrong(problem, key, "\"%s\" is not a whole number of 64 bits", key);
+	*ret = strtoull(digits, NULL, 10);
 	return 0;
 }
 
@@ -148,7 +258,8 @@ static bool contains(const json_t *array, const char *text)
 
 /* ---- verdicts ---- */
 
-static int errno_of_name(const char *name, uint64_t *ret, struct error *err)
+static int errno_of_name(
+	const char *key, const char *name, uint64_t *ret, struct problem *problem)
 {
 	for (int number = 1; number < ERRNO_MAX; number++) {
 		const char *known = strerrorname_np(number);
@@ -158,26 +269,26 @@ static int errno_of_name(const char *name, uint64_t *ret, struct error *err)
 			return 0;
 		}
 	}
-	return error_set(err, 0, "unknown error name \"%s\"", name);
+	return wrong(problem, key, "unknown error name \"%s\"", name);
 }
 
 /* Action and error number, in members of these names; EPERM where no number is given. */
 static int parse_verdict(const json_t *object, const char *action_key, const char *number_key,
-	const char *name_key, uint32_t *ret, struct error *err)
+	const char *name_key, uint32_t *ret, struct problem *problem)
 {
 	const char *action, *error_name_text;
 	uint64_t number = EPERM;
 
-	if (optional_string(object, action_key, &action, err) < 0 ||
-		optional_number(object, number_key, ERRNO_MAX, &number, err) < 0 ||
-		optional_string(object, name_key, &error_name_text, err) < 0)
+	if (optional_string(object, action_key, &action, problem) < 0 ||
+		optional_number(object, number_key, ERRNO_MAX, &number, problem) < 0 ||
+		optional_string(object, name_key, &error_name_text, problem) < 0)
 		return -1;
 	if (!action)
-		return error_set(err, 0, "\"%s\" is missing", action_key);
-	if (error_name_text && *error_name_text && errno_of_name(error_name_text, &number, err) < 0)
+		return wrong(problem, NULL, "\"%s\" is missing", action_key);
+	if (error_name_text && *error_name_text && errno_of_name(name_key, error_name_text, &number, problem) < 0)
 		return -1;
 	if (strcmp(action, "SCMP_ACT_NOTIFY") == 0)
-		return error_set(err, 0,
+		return wrong(problem, action_key,
 			"SCMP_ACT_NOTIFY needs a supervising program, which nsbox does not run");
 	for (size_t i = 0; i < COUNT(actions); i++) {
 		if (strcmp(actions[i].name, action) != 0)
@@ -185,21 +296,21 @@ static int parse_verdict(const json_t *object, const char *action_key, const cha
 		*ret = actions[i].verdict | (actions[i].takes_data ? (uint32_t)number : 0);
 		return 0;
 	}
-	return error_set(err, 0, "unknown action \"%s\"", action);
+	return wrong(problem, action_key, "unknown action \"%s\"", action);
 }
 
 /* ---- includes and excludes ---- */
 
 /* Whether the running kernel is at least "MAJOR.MINOR". */
-static int kernel_at_least(const char *wanted, bool *ret, struct error *err)
+static int kernel_at_least(const char *wanted, bool *ret, struct problem *problem)
 {
 	struct utsname running;
 	unsigned major, minor, our_major = 0, our_minor = 0;
 
 	if (sscanf(wanted, "%u.%u", &major, &minor) != 2)
-		return error_set(err, 0, "\"minKernel\": \"%s\" is not MAJOR.MINOR", wanted);
+		return wrong(problem, "minKernel", "\"minKernel\": \"%s\" is not MAJOR.MINOR", wanted);
 	if (uname(&running) < 0)
-		return error_set(err, errno, "uname");
+		return error_set(problem->err, errno, "uname");
 	sscanf(running.release, "%u.%u", &our_major, &our_minor);
 	*ret = our_major > major || (our_major == major && our_minor >= minor);
 	return 0;
@@ -212,7 +323,7 @@ struct tally {
 
 /* No capability is ever held. */
 static int tally_filter(const json_t *entry, const char *key, const struct seccomp_arch *arch,
-	struct tally *ret, struct error *err)
+	struct tally *ret, struct problem *problem)
 {
 	const json_t *filter = member(entry, key), *caps, *arches;
 	const char *kernel;
@@ -222,13 +333,15 @@ static int tally_filter(const json_t *entry, const char *key, const struct secco
 	if (!filter)
 		return 0;
 	if (!json_is_object(filter))
-		return error_set(err, 0, "\"%s\" is not an object", key);
-	if (check_keys(filter, filter_keys, err) < 0 ||
-		optional_array(filter, "caps", &caps, err) < 0 ||
-		optional_array(filter, "arches", &arches, err) < 0 ||
-		optional_string(filter, "minKernel", &kernel, err) < 0 ||
-		(kernel && *kernel && kernel_at_least(kernel, &recent, err) < 0))
-		return error_context(err, "\"%s\"", key);
+		return wrong(problem, key, "\"%s\" is not an object", key);
+	enter(problem, key, 0);
+	if (check_keys(filter, filter_keys, problem) < 0 ||
+		optional_array(filter, "caps", &caps, problem) < 0 ||
+		optional_array(filter, "arches", &arches, problem) < 0 ||
+		optional_string(filter, "minKernel", &kernel, problem) < 0 ||
+		(kernel && *kernel && kernel_at_least(kernel, &recent, problem) < 0))
+		return error_context(problem->err, "\"%s\"", key);
+	leave(problem);
 	ret->named =
 		(kernel && *kernel) + (json_array_size(caps) > 0) + (json_array_size(arches) > 0);
 	ret->true_here = recent + contains(arches, arch->name);
@@ -236,12 +349,12 @@ static int tally_filter(const json_t *entry, const char *key, const struct secco
 }
 
 static int entry_applies(
-	const json_t *entry, const struct seccomp_arch *arch, bool *ret, struct error *err)
+	const json_t *entry, const struct seccomp_arch *arch, bool *ret, struct problem *problem)
 {
 	struct tally includes, excludes;
 
-	if (tally_filter(entry, "includes", arch, &includes, err) < 0 ||
-		tally_filter(entry, "excludes", arch, &excludes, err) < 0)
+	if (tally_filter(entry, "includes", arch, &includes, problem) < 0 ||
+		tally_filter(entry, "excludes", arch, &excludes, problem) < 0)
 		return -1;
 	*ret = includes.true_here == includes.named && excludes.true_here == 0;
 	return 0;
@@ -257,28 +370,28 @@ struct body {
 	size_t condition_count;
 };
 
-static int parse_condition(const json_t *argument, struct condition *ret, struct error *err)
+static int parse_condition(const json_t *argument, struct condition *ret, struct problem *problem)
 {
 	uint64_t index = UINT64_MAX, value = 0, value_two = 0;
 	const char *operator;
 	size_t i = 0;
 
 	if (!json_is_object(argument))
-		return error_set(err, 0, "not an object");
-	if (check_keys(argument, argument_keys, err) < 0 ||
-		optional_number(argument, "index", SECCOMP_ARGUMENTS - 1, &index, err) < 0 ||
-		optional_number(argument, "value", INT64_MAX, &value, err) < 0 ||
-		optional_number(argument, "valueTwo", INT64_MAX, &value_two, err) < 0 ||
-		optional_string(argument, "op", &operator, err) < 0)
+		return wrong(problem, NULL, "not an object");
+	if (check_keys(argument, argument_keys, problem) < 0 ||
+		optional_number(argument, "index", SECCOMP_ARGUMENTS - 1, &index, problem) < 0 ||
+		optional_wide_number(argument, "value", &value, problem) < 0 ||
+		optional_wide_number(argument, "valueTwo", &value_two, problem) < 0 ||
+		optional_string(argument, "op", &operator, problem) < 0)
 		return -1;
 	if (index == UINT64_MAX)
-		return error_set(err, 0, "\"index\" is missing");
+		return wrong(problem, NULL, "\"index\" is missing");
 	if (!operator)
-		return error_set(err, 0, "\"op\" is missing");
+		return wrong(problem, NULL, "\"op\" is missing");
 	while (i < COUNT(operators) && strcmp(operators[i].name, operator) != 0)
 		i++;
 	if (i == COUNT(operators))
-		return error_set(err, 0, "unknown op \"%s\"", operator);
+		return wrong(problem, "op", "unknown op \"%s\"", operator);
 	*ret = (struct condition){
 		.index = (unsigned)index, .comparison = operators[i].comparison, .value = value};
 	if (ret->comparison == COMPARE_MASKED_EQ) {
@@ -289,7 +402,7 @@ static int parse_condition(const json_t *argument, struct condition *ret, struct
 }
 
 /* Fills in the conditions; body->conditions is the caller's to free, also on failure. */
-static int parse_conditions(const json_t *args, struct body *body, struct error *err)
+static int parse_conditions(const json_t *args, struct body *body, struct problem *problem)
 {
 	unsigned seen = 0;
 	const json_t *argument;
@@ -297,16 +410,20 @@ static int parse_conditions(const json_t *args, struct body *body, struct error 
 
 	body->conditions = xcalloc(json_array_size(args) + 1, sizeof *body->conditions);
 	body->condition_count = json_array_size(args);
+	enter(problem, "args", 0);
 	json_array_foreach((json_t *)args, i, argument)
 	{
 		struct condition *condition = &body->conditions[i];
 
-		if (parse_condition(argument, condition, err) < 0)
-			return error_context(err, "args[%zu]", i);
+		enter(problem, NULL, i);
+		if (parse_condition(argument, condition, problem) < 0)
+			return error_context(problem->err, "args[%zu]", i);
+		leave(problem);
 		if (seen & 1U << condition->index)
 			body->any_is_enough = true;
 		seen |= 1U << condition->index;
 	}
+	leave(problem);
 	return 0;
 }
 
@@ -338,43 +455,56 @@ static bool lets_pass(uint32_t verdict)
 
 /* Adds the entry's rules for one of its names, unless this architecture has no such call. */
 static int add_name(
-	struct ruleset *set, const json_t *name, const struct body *body, struct error *err)
+	struct ruleset *set, const json_t *name, const struct body *body, struct problem *problem)
 {
 	int number;
 
 	if (!json_is_string(name))
-		return error_set(err, 0, "the name of a system call is not a string");
+		return wrong(problem, NULL, "the name of a system call is not a string");
 	number = syscall_number(set->arch, json_string_value(name));
 	if (number >= 0)
 		add_rules(set, (unsigned)number, body);
 	else if (number == SYSCALL_UNKNOWN && lets_pass(set->default_verdict) &&
 		 !lets_pass(body->verdict))
-		return error_set(err, 0,
+		return wrong(problem, NULL,
 			"unknown system call \"%s\": a profile that allows by default cannot "
 			"refuse it",
 			json_string_value(name));
 	return 0;
 }
 
-/* "names", and the older "name". */
+/* "names", or the older "name". */
 static int add_names(
-	struct ruleset *set, const json_t *entry, const struct body *body, struct error *err)
+	struct ruleset *set, const json_t *entry, const struct body *body, struct problem *problem)
 {
 	const json_t *names, *name = member(entry, "name");
 	size_t i;
 
-	if (optional_array(entry, "names", &names, err) < 0)
+	if (optional_array(entry, "names", &names, problem) < 0)
 		return -1;
 	if (!names && !name)
-		return error_set(err, 0, "\"names\" is missing");
-	if (name && add_name(set, name, body, err) < 0)
-		return -1;
-	json_array_foreach(
-		(json_t *)names, i, name) if (add_name(set, name, body, err) < 0) return -1;
+		return wrong(problem, NULL, "\"names\" is missing");
+	if (json_array_size(names) > 0 && name)
+		return wrong(problem, "name", "\"name\" and \"names\" exclude each other");
+	if (name) {
+		enter(problem, "name", 0);
+		if (add_name(set, name, body, problem) < 0)
+			return -1;
+		leave(problem);
+	}
+	enter(problem, "names", 0);
+	json_array_foreach((json_t *)names, i, name)
+	{
+		enter(problem, NULL, i);
+		if (add_name(set, name, body, problem) < 0)
+			return -1;
+		leave(problem);
+	}
+	leave(problem);
 	return 0;
 }
 
-static int parse_entry(const json_t *entry, struct ruleset *set, struct error *err)
+static int parse_entry(const json_t *entry, struct ruleset *set, struct problem *problem)
 {
 	struct body body = {0};
 	const json_t *args;
@@ -382,38 +512,115 @@ static int parse_entry(const json_t *entry, struct ruleset *set, struct error *e
 	int result;
 
 	if (!json_is_object(entry))
-		return error_set(err, 0, "not an object");
-	if (check_keys(entry, entry_keys, err) < 0 ||
-		parse_verdict(entry, "action", "errnoRet", "errno", &body.verdict, err) < 0 ||
-		optional_array(entry, "args", &args, err) < 0 ||
-		entry_applies(entry, set->arch, &applies, err) < 0)
+		return wrong(problem, NULL, "not an object");
+	if (check_keys(entry, entry_keys, problem) < 0 ||
+		parse_verdict(entry, "action", "errnoRet", "errno", &body.verdict, problem) < 0 ||
+		optional_array(entry, "args", &args, problem) < 0 ||
+		entry_applies(entry, set->arch, &applies, problem) < 0)
 		return -1;
-	result = parse_conditions(args, &body, err);
+	result = parse_conditions(args, &body, problem);
 	if (result == 0 && applies)
-		result = add_names(set, entry, &body, err);
+		result = add_names(set, entry, &body, problem);
 	free(body.conditions);
 	return result;
 }
 
-static int parse_profile(const json_t *root, struct ruleset *set, struct error *err)
+/* ---- the profile ---- */
+
+/* Names of a fixed set, in an array of strings; what they say has no meaning here (see the top). */
+static int check_names(const json_t *array, const char *const *known, struct problem *problem)
 {
-	const json_t *entries, *entry, *unused;
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach((json_t *)array, i, item)
+	{
+		const char *name = json_string_value(item);
+		size_t k = 0;
+
+		enter(problem, NULL, i);
+		if (!name)
+			return wrong(problem, NULL, "not a string");
+		while (known[k] && strcmp(known[k], name) != 0)
+			k++;
+		if (!known[k])
+			return wrong(problem, NULL, "unknown name \"%s\"", name);
+		leave(problem);
+	}
+	return 0;
+}
+
+static int check_arch_map(const json_t *map, struct problem *problem)
+{
+	const json_t *item, *sub;
+	size_t i;
+
+	json_array_foreach((json_t *)map, i, item)
+	{
+		const char *architecture;
+
+		enter(problem, NULL, i);
+		if (!json_is_object(item))
+			return wrong(problem, NULL, "archMap[%zu]: not an object", i);
+		if (check_keys(item, arch_map_keys, problem) < 0 ||
+			optional_string(item, "architecture", &architecture, problem) < 0 ||
+			optional_array(item, "subArchitectures", &sub, problem) < 0)
+			return error_context(problem->err, "archMap[%zu]", i);
+		leave(problem);
+	}
+	return 0;
+}
+
+static int check_surroundings(const json_t *root, struct problem *problem)
+{
+	const json_t *map, *architectures, *flags;
+
+	if (optional_array(root, "archMap", &map, problem) < 0 ||
+		optional_array(root, "architectures", &architectures, problem) < 0 ||
+		optional_array(root, "flags", &flags, problem) < 0)
+		return -1;
+	if (json_array_size(map) > 0 && json_array_size(architectures) > 0)
+		return wrong(problem, "architectures",
+			"\"archMap\" and \"architectures\" exclude each other");
+	enter(problem, "archMap", 0);
+	if (check_arch_map(map, problem) < 0)
+		return -1;
+	leave(problem);
+	enter(problem, "flags", 0);
+	if (check_names(flags, filter_flags, problem) < 0)
+		return error_context(problem->err, "\"flags\"");
+	leave(problem);
+	for (size_t i = 0; listener_keys[i]; i++)
+		if (member(root, listener_keys[i]))
+			return wrong(problem, listener_keys[i],
+				"\"%s\" needs a supervising program, which nsbox does not run",
+				listener_keys[i]);
+	return 0;
+}
+
+static int parse_profile(const json_t *root, struct ruleset *set, struct problem *problem)
+{
+	const json_t *entries, *entry;
 	size_t i;
 
 	if (!json_is_object(root))
-		return error_set(err, 0, "not a seccomp profile: no JSON object");
-	if (check_keys(root, profile_keys, err) < 0 ||
+		return wrong(problem, NULL, "not a seccomp profile: no JSON object");
+	if (check_keys(root, profile_keys, problem) < 0 ||
 		parse_verdict(root, "defaultAction", "defaultErrnoRet", "defaultErrno",
-			&set->default_verdict, err) < 0 ||
-		optional_array(root, "archMap", &unused, err) < 0 ||
-		optional_array(root, "architectures", &unused, err) < 0 ||
-		optional_array(root, "syscalls", &entries, err) < 0)
+			&set->default_verdict, problem) < 0 ||
+		check_surroundings(root, problem) < 0 ||
+		optional_array(root, "syscalls", &entries, problem) < 0)
 		return -1;
 	if (!entries)
-		return error_set(err, 0, "\"syscalls\" is missing");
-	json_array_foreach((json_t *)entries, i,
-		entry) if (parse_entry(entry, set, err) < 0) return error_context(err,
-		"syscalls[%zu]", i);
+		return wrong(problem, NULL, "\"syscalls\" is missing");
+	enter(problem, "syscalls", 0);
+	json_array_foreach((json_t *)entries, i, entry)
+	{
+		enter(problem, NULL, i);
+		if (parse_entry(entry, set, problem) < 0)
+			return error_context(problem->err, "syscalls[%zu]", i);
+		leave(problem);
+	}
 	return 0;
 }
 
@@ -438,21 +645,24 @@ int profile_compile_for(const struct seccomp_arch *arch, const char *json, size_
 	const char *origin, bool tier2, struct bpf_program *ret, struct error *err)
 {
 	struct ruleset set = {.arch = arch};
+	struct problem problem = {.err = err};
+	cleanup_free char *text = NULL;
+	size_t text_length = quote_large_numbers(json, length, &text);
 	json_error_t where;
-	json_t *root = json_loadb(json, length, JSON_REJECT_DUPLICATES, &where);
+	json_t *root = json_loadb(text, text_length, JSON_REJECT_DUPLICATES, &where);
 	int result;
 
 	if (!root)
 		return error_set(err, 0, "%s:%d: %s", origin, where.line, where.text);
-	result = parse_profile(root, &set, err);
-	json_decref(root);
-	if (result == 0) {
-		if (tier2)
-			refuse_uncounted_memory(&set);
-		result = codegen(&set, ret, err);
-	}
+	result = parse_profile(root, &set, &problem);
 	if (result < 0)
-		error_context(err, "%s", origin);
+		error_context(err, "%s:%u", origin,
+			json_line_of(json, length, problem.steps, problem.depth));
+	json_decref(root); /* steps are into it */
+	if (result == 0 && tier2)
+		refuse_uncounted_memory(&set);
+	if (result == 0 && codegen(&set, ret, err) < 0)
+		result = error_context(err, "%s", origin);
 	ruleset_free(&set);
 	return result;
 }

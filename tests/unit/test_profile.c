@@ -327,6 +327,21 @@ static void uncounted_memory_is_absent_in_tier_2(void **state)
 	free(program.instructions);
 }
 
+static void numbers_have_64_bits(void **state)
+{
+	const char *all = ENTRY("\"dup\"", "ALLOW", ", \"args\": [" ARG(0, 18446744073709551615, 0, "EQ") "]");
+	const char *top = ENTRY("\"dup\"", "ALLOW",
+		", \"args\": [" ARG(0, 9223372036854775808, 9223372036854775808, "MASKED_EQ") "]");
+	const char *greater = ENTRY("\"dup\"", "ALLOW", ", \"args\": [" ARG(0, 18446744073709551613, 0, "GT") "]");
+
+	assert_int_equal(verdict(all, SYS_dup, UINT64_MAX, 0), ALLOW);
+	assert_int_equal(verdict(all, SYS_dup, UINT64_MAX - 1, 0), REFUSE(ENOSYS));
+	assert_int_equal(verdict(top, SYS_dup, UINT64_C(1) << 63 | 5, 0), ALLOW);
+	assert_int_equal(verdict(top, SYS_dup, INT64_MAX, 0), REFUSE(ENOSYS));
+	assert_int_equal(verdict(greater, SYS_dup, UINT64_MAX - 1, 0), ALLOW);
+	assert_int_equal(verdict(greater, SYS_dup, UINT64_MAX - 2, 0), REFUSE(ENOSYS));
+}
+
 /* The keys and idioms of the profiles that Docker and Podman ship. */
 static void a_profile_as_docker_ships_it(void **state)
 {
@@ -372,49 +387,70 @@ static void errors_name_the_place(void **state)
 		{"{\n\"defaultAction\": \"SCMP_ACT_ALLOW\",\n\"syscalls\": [,]}", "test.json:3: "},
 		{"", "test.json:1: "},
 		{"{\n\"a\": 1,\n\"a\": 2}", "test.json:3: duplicate"},
-		{"[]", "test.json: not a seccomp profile"},
-		{"{}", "test.json: \"defaultAction\" is missing"},
-		{"{\"defaultAction\": 1}", "test.json: \"defaultAction\" is not a string"},
-		{"{\"defaultAction\": \"SCMP_ACT_ALLOW\"}", "test.json: \"syscalls\" is missing"},
+		{"[]", "test.json:1: not a seccomp profile"},
+		{"{}", "test.json:1: \"defaultAction\" is missing"},
+		{"{\"defaultAction\": 1}", "test.json:1: \"defaultAction\" is not a string"},
+		{"{\"defaultAction\": \"SCMP_ACT_ALLOW\"}", "test.json:1: \"syscalls\" is missing"},
 		{"{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": {}}",
-			"test.json: \"syscalls\" is not an array"},
+			"test.json:1: \"syscalls\" is not an array"},
 		{"{\"defaultAction\": \"ALLOW\", \"syscalls\": []}",
-			"test.json: unknown action \"ALLOW\""},
+			"test.json:1: unknown action \"ALLOW\""},
 		{"{\"defaultActoin\": \"SCMP_ACT_ALLOW\", \"syscalls\": []}",
-			"test.json: unknown key \"defaultActoin\""},
+			"test.json:1: unknown key \"defaultActoin\""},
 		{"{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"defaultErrnoRet\": 4096, \"syscalls\": []}",
-			"test.json: \"defaultErrnoRet\" is not a whole number from 0 to 4095"},
-		{PROFILE("1"), "test.json: syscalls[0]: not an object"},
+			"test.json:1: \"defaultErrnoRet\" is not a whole number from 0 to 4095"},
+		{"{\n\"syscalls\": [\n{\"names\": [\"dup\"],\n\"action\": \"X\"}\n],\n\"defaultAction\": \"SCMP_ACT_ALLOW\"}",
+			"test.json:4: syscalls[0]: unknown action \"X\""},
+		{"{\n\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": [\n{\"names\": [\"dup\",\n\"]}{\\\"\",\n\"foo\"],\n"
+		 "\"action\": \"SCMP_ACT_ERRNO\"}]}",
+			"test.json:4: syscalls[0]: unknown system call \"]}{\"\""},
+		{"{\n\"defaultAction\": \"SCMP_ACT_ALLOW\",\n \"syscalls\": [{}, {\n\"names\": []}]}",
+			"test.json:3: syscalls[0]: \"action\" is missing"},
+		{"{\"syscalls\": [], \"defaultAction\": \"SCMP_ACT_ALLOW\",\n\"flags\": [\n\"SECCOMP_FILTER_FLAG_LOG\",\n\"LOG\"]}",
+			"test.json:4: \"flags\": unknown name \"LOG\""},
+		{"{\"syscalls\": [], \"defaultAction\": \"SCMP_ACT_ALLOW\",\n\"listenerPath\": \"/run/x\"}",
+			"test.json:2: \"listenerPath\" needs a supervising program"},
+		{"{\"syscalls\": [], \"defaultAction\": \"SCMP_ACT_ALLOW\",\n\"archMap\": [{\"architecture\": 3}]}",
+			"test.json:2: archMap[0]: \"architecture\" is not a string"},
+		{"{\"syscalls\": [], \"defaultAction\": \"SCMP_ACT_ALLOW\",\n\"archMap\": [{}], \"architectures\": [\"SCMP_ARCH_X86\"]}",
+			"test.json:2: \"archMap\" and \"architectures\" exclude"},
+		{PROFILE("{\"name\": \"dup\", \"names\": [\"dup\"], \"action\": \"SCMP_ACT_ALLOW\"}"),
+			"test.json:1: syscalls[0]: \"name\" and \"names\" exclude each other"},
+		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"args\": [" ARG(0, 18446744073709551616, 0, "EQ") "]")),
+			"test.json:1: too big integer"},
+		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"args\": [" "{\"index\": 0, \"op\": \"SCMP_CMP_EQ\", \"value\": \"12\"}]")),
+			"test.json:1: syscalls[0]: args[0]: \"value\" is not a whole number of 64 bits"},
+		{PROFILE("1"), "test.json:1: syscalls[0]: not an object"},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW", "") "," ENTRY("\"dup\"", "NOTIFY", "")),
-			"test.json: syscalls[1]: SCMP_ACT_NOTIFY needs"},
+			"test.json:1: syscalls[1]: SCMP_ACT_NOTIFY needs"},
 		{PROFILE("{\"action\": \"SCMP_ACT_ALLOW\"}"),
-			"test.json: syscalls[0]: \"names\" is missing"},
+			"test.json:1: syscalls[0]: \"names\" is missing"},
 		{PROFILE("{\"names\": [\"dup\"]}"),
-			"test.json: syscalls[0]: \"action\" is missing"},
+			"test.json:1: syscalls[0]: \"action\" is missing"},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"arg\": []")),
-			"test.json: syscalls[0]: unknown key \"arg\""},
+			"test.json:1: syscalls[0]: unknown key \"arg\""},
 		{PROFILE(ENTRY("1", "ALLOW", "")),
-			"test.json: syscalls[0]: the name of a system call is not"},
+			"test.json:1: syscalls[0]: the name of a system call is not"},
 		{PROFILE(ENTRY("\"dup\"", "ERRNO", ", \"errno\": \"ENOWAY\"")),
-			"test.json: syscalls[0]: unknown error name \"ENOWAY\""},
+			"test.json:1: syscalls[0]: unknown error name \"ENOWAY\""},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW",
 			 ", \"args\": [" ARG(0, 1, 0, "EQ") "," ARG(1, 1, 0, "XX") "]")),
-			"test.json: syscalls[0]: args[1]: unknown op \"SCMP_CMP_XX\""},
+			"test.json:1: syscalls[0]: args[1]: unknown op \"SCMP_CMP_XX\""},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"args\": [" ARG(6, 1, 0, "EQ") "]")),
-			"test.json: syscalls[0]: args[0]: \"index\" is not a whole number from 0 to 5"},
+			"test.json:1: syscalls[0]: args[0]: \"index\" is not a whole number from 0 to 5"},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"args\": [" ARG(0, -1, 0, "EQ") "]")),
-			"test.json: syscalls[0]: args[0]: \"value\" is not a whole number"},
+			"test.json:1: syscalls[0]: args[0]: \"value\" is not a whole number"},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"args\": [{\"index\": 0, \"value\": 1}]")),
-			"test.json: syscalls[0]: args[0]: \"op\" is missing"},
+			"test.json:1: syscalls[0]: args[0]: \"op\" is missing"},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"args\": [{\"op\": \"SCMP_CMP_EQ\"}]")),
-			"test.json: syscalls[0]: args[0]: \"index\" is missing"},
+			"test.json:1: syscalls[0]: args[0]: \"index\" is missing"},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"includes\": {\"minKernel\": \"new\"}")),
-			"test.json: syscalls[0]: \"includes\": \"minKernel\": \"new\" is not MAJOR.MINOR"},
+			"test.json:1: syscalls[0]: \"includes\": \"minKernel\": \"new\" is not MAJOR.MINOR"},
 		{PROFILE(ENTRY("\"dup\"", "ALLOW", ", \"excludes\": {\"cap\": []}")),
-			"test.json: syscalls[0]: \"excludes\": unknown key \"cap\""},
+			"test.json:1: syscalls[0]: \"excludes\": unknown key \"cap\""},
 		{"{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": [" ENTRY(
 			 "\"uptrace\"", "ERRNO", "") "]}",
-			"test.json: syscalls[0]: unknown system call \"uptrace\""},
+			"test.json:1: syscalls[0]: unknown system call \"uptrace\""},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -599,6 +635,7 @@ int main(void)
 		cmocka_unit_test(names_of_other_architectures_and_times),
 		cmocka_unit_test(numbers_are_those_of_the_architecture),
 		cmocka_unit_test(uncounted_memory_is_absent_in_tier_2),
+		cmocka_unit_test(numbers_have_64_bits),
 		cmocka_unit_test(a_profile_as_docker_ships_it),
 		cmocka_unit_test(errors_name_the_place),
 		cmocka_unit_test(a_file_that_is_not_there),
