@@ -13,9 +13,11 @@
 
 #include "sandbox/filter.h"
 #include "sandbox/spec.h"
+#include "seccomp/cache.h"
 #include "seccomp/profile.h"
 #include "seccomp/syscalls.h"
 #include "util/alloc.h"
+#include "util/cleanup.h"
 #include "util/error.h"
 
 bool seccomp_is_name(const char *name)
@@ -108,17 +110,34 @@ static int load_builtin(struct spec *spec, struct error *err)
 	return 0;
 }
 
+/* Or finds it compiled. */
+static int compile(const char *path, struct bpf_program *plain, struct bpf_program *tier2, struct error *err)
+{
+	cleanup_free char *text = NULL;
+	size_t length;
+
+	if (profile_read(path, &text, &length, err) < 0)
+		return -1;
+	if (profile_cache_find(text, length, plain, tier2))
+		return 0;
+	if (profile_compile(text, length, path, false, plain, err) < 0 ||
+		profile_compile(text, length, path, true, tier2, err) < 0)
+		return -1;
+	profile_cache_store(text, length, plain, tier2);
+	return 0;
+}
+
 static int load_file(struct spec *spec, struct error *err)
 {
 	const struct builtin_filter *essential = builtin_filter_find("essential", false);
-	struct bpf_program plain, tier2;
+	struct bpf_program plain = {NULL, 0}, tier2 = {NULL, 0};
 
-	if (profile_compile_file(spec->seccomp_name, false, &plain, err) < 0)
+	if (compile(spec->seccomp_name, &plain, &tier2, err) < 0) {
+		free(plain.instructions);
 		return -1;
+	}
 	spec->filter = plain.instructions;
 	spec->filter_length = plain.length;
-	if (profile_compile_file(spec->seccomp_name, true, &tier2, err) < 0)
-		return -1;
 	spec->filter_tier2 = tier2.instructions;
 	spec->filter_tier2_length = tier2.length;
 	spec->essential_filter = essential->instructions;

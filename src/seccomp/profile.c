@@ -673,15 +673,21 @@ int profile_compile(const char *json, size_t length, const char *origin, bool ti
 	return profile_compile_for(seccomp_arch_host, json, length, origin, tier2, ret, err);
 }
 
-int profile_compile_file(const char *path, bool tier2, struct bpf_program *ret, struct error *err)
+int profile_read(const char *path, char **ret, size_t *ret_length, struct error *err)
 {
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0 || read_fd_whole(fd, PROFILE_MAX_BYTES, ret, ret_length) < 0)
+		return error_set(err, errno, "reading the seccomp profile %s", path);
+	return 0;
+}
+
+int profile_compile_file(const char *path, bool tier2, struct bpf_program *ret, struct error *err)
+{
 	cleanup_free char *text = NULL;
 	size_t length;
 
-	if (fd < 0)
-		return error_set(err, errno, "reading the seccomp profile %s", path);
-	if (read_fd_whole(fd, PROFILE_MAX_BYTES, &text, &length) < 0)
-		return error_set(err, errno, "reading the seccomp profile %s", path);
+	if (profile_read(path, &text, &length, err) < 0)
+		return -1;
 	return profile_compile(text, length, path, tier2, ret, err);
 }

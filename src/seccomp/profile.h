@@ -41,6 +41,9 @@ int profile_compile(const char *json, size_t length, const char *origin, bool ti
 int profile_compile_for(const struct seccomp_arch *arch, const char *json, size_t length,
 	const char *origin, bool tier2, struct bpf_program *ret, struct error *err);
 
+/* Reads a file, of 4 MiB at most. *ret is malloc'd. */
+int profile_read(const char *path, char **ret, size_t *ret_length, struct error *err);
+
 /* Reads and compiles a profile from a file. */
 int profile_compile_file(const char *path, bool tier2, struct bpf_program *ret, struct error *err);
 
