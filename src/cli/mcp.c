@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "config/config.h"
 #include "mcp/server.h"
 #include "sandbox/spec.h"
+#include "seccomp/load.h"
 #include "util/error.h"
 #include "util/parse.h"
 
@@ -25,6 +27,7 @@ static const char help[] =
 	"      --timeout TIME       wall time of a call that asks for none (30s)\n"
 	"      --max-timeout TIME   the most that a call may ask for (5m)\n"
 	"      --max-parallel N     calls that run at one time; more wait (twice the CPUs, at least 4)\n"
+	"      --seccomp NAME|FILE  the filter of the calls' system calls, as for nsbox run (default)\n"
 	"      --config FILE        what no option says is as in this file, not as in nsbox.conf(5)\n"
 	"      --no-config          no file is read\n"
 	"  -h, --help               this text\n"
@@ -38,6 +41,7 @@ enum {
 	OPTION_TIMEOUT,
 	OPTION_MAX_TIMEOUT,
 	OPTION_MAX_PARALLEL,
+	OPTION_SECCOMP,
 	OPTION_CONFIG,
 	OPTION_NO_CONFIG,
 };
@@ -48,6 +52,7 @@ static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPTION_TIMEOUT},
 	{"max-timeout", required_argument, NULL, OPTION_MAX_TIMEOUT},
 	{"max-parallel", required_argument, NULL, OPTION_MAX_PARALLEL},
+	{"seccomp", required_argument, NULL, OPTION_SECCOMP},
 	{"config", required_argument, NULL, OPTION_CONFIG},
 	{"no-config", no_argument, NULL, OPTION_NO_CONFIG},
 	{"help", no_argument, NULL, 'h'},
@@ -60,6 +65,7 @@ enum origin { ORIGIN_NOBODY, ORIGIN_CONFIG, ORIGIN_OPTION };
 struct settings {
 	struct mcp_options options;
 	enum origin memory, max_memory, timeout, max_timeout, max_parallel;
+	const char *seccomp;
 	const char *config_file;
 	bool no_config;
 };
@@ -85,6 +91,9 @@ static int set_option(int option, const char *value, struct settings *settings, 
 		settings->max_parallel = ORIGIN_OPTION;
 		return parse_count("--max-parallel", value, 1, MCP_PARALLEL_LIMIT,
 			&options->parallel_max, err);
+	case OPTION_SECCOMP:
+		settings->seccomp = value;
+		return 0;
 	case OPTION_CONFIG:
 		settings->config_file = value;
 		return 0;
@@ -145,6 +154,31 @@ static int read_config(struct settings *settings, struct config *ret, struct err
 	ret->given[CONFIG_NETWORK] = false;
 	use_config(ret, settings);
 	return 0;
+}
+
+/* A profile that cannot be used is a mistake of who starts the server, not of its first call. */
+static int set_seccomp(struct settings *settings, struct config *config, struct error *err)
+{
+	struct spec spec;
+	int status;
+
+	if (settings->seccomp) {
+		char *name = seccomp_resolve("--seccomp", settings->seccomp, err);
+
+		if (!name)
+			return -1;
+		free(config->seccomp_name);
+		config->seccomp_name = name;
+		config->given[CONFIG_SECCOMP] = true;
+		settings->options.config = config;
+	}
+	if (!config->given[CONFIG_SECCOMP] || seccomp_is_name(config->seccomp_name))
+		return 0;
+	spec_init(&spec);
+	config_apply_to_spec(config, &spec);
+	status = spec_load_filters(&spec, err);
+	spec_free(&spec);
+	return status;
 }
 
 /* A value above its ceiling: where less was said of it than of the ceiling it gives way, else it is a mistake. */
@@ -231,7 +265,8 @@ static int serve(struct settings *settings)
 	struct config config;
 	int status;
 
-	if (read_config(settings, &config, &err) < 0) {
+	if (read_config(settings, &config, &err) < 0 ||
+		set_seccomp(settings, &config, &err) < 0) {
 		error_print(&err);
 		status = EXIT_NSBOX_FAILED;
 	} else if (check(settings, &err) < 0 || open_standard_descriptors(&err) < 0) {

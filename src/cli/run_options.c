@@ -284,11 +284,10 @@ static int apply_network(
 static int apply_seccomp(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
-	char *name = seccomp_is_name(argument) ? xstrdup(argument)
-					       : resolve_path(what, argument, err);
+	char *name = seccomp_resolve(what, argument, err);
 
 	if (!name)
-		return error_hint(err, "Give one of " SECCOMP_NAMES ", or the file of a profile.");
+		return -1;
 	replace(&options->spec.seccomp_name, name);
 	return 0;
 }

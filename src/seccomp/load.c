@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "seccomp/load.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/parse.h"
 
 bool seccomp_is_name(const char *name)
 {
@@ -28,6 +30,21 @@ bool seccomp_is_name(const char *name)
 		if (strcmp(names[i], name) == 0)
 			return true;
 	return false;
+}
+
+char *seccomp_resolve(const char *what, const char *argument, struct error *err)
+{
+	char buffer[QUOTED_MAX];
+	char *path;
+
+	if (seccomp_is_name(argument))
+		return xstrdup(argument);
+	path = realpath(argument, NULL);
+	if (path)
+		return path;
+	error_set(err, errno, "%s: %s", what, quoted(argument, buffer));
+	error_hint(err, "Give one of " SECCOMP_NAMES ", or the file of a profile.");
+	return NULL;
 }
 
 /*

@@ -20,6 +20,12 @@ struct spec;
 bool seccomp_is_name(const char *name);
 
 /*
+ * What a user gave as «NAME|FILE» to `what`: the name, or the absolute path of the file, malloc'd. NULL with *err:
+ * it is neither.
+ */
+char *seccomp_resolve(const char *what, const char *argument, struct error *err);
+
+/*
  * Sets the filters of *spec from its seccomp_name. Errors in a user's profile name the file and the line.
  * A profile that refuses what nsbox itself needs to start a command is an error that names the call.
  */
