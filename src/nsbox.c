@@ -102,8 +102,10 @@ static int print_version(void)
 static int open_standard_descriptors(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_NOCTTY) != fd)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_NOCTTY) != fd) {
+			perror("nsbox: opening /dev/null in place of a closed standard descriptor");
 			return -1;
+		}
 	return 0;
 }
 

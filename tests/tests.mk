@@ -111,3 +111,15 @@ fuzz: config.h src/seccomp/builtin-filters.h
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(srcdir)/tests/fuzz/run --build .
 clean-local:
 	rm -rf fuzz
+
+# tests/faults: system calls and allocations that fail. The program fingerprint goes into sandboxes.
+check_PROGRAMS += tests/faults/sweep tests/faults/fingerprint tests/faults/nsbox
+tests_faults_sweep_SOURCES = tests/faults/sweep.c tests/faults/trace.c tests/faults/trace.h tests/faults/alloc.h
+tests_faults_sweep_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
+tests_faults_sweep_LINK = $(tool_link)
+tests_faults_fingerprint_SOURCES = tests/faults/fingerprint.c
+tests_faults_fingerprint_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
+tests_faults_fingerprint_LINK = $(tool_link) -static
+tests_faults_nsbox_SOURCES = src/nsbox.c tests/faults/alloc.c tests/faults/alloc.h
+tests_faults_nsbox_LDADD = $(nsbox_LDADD)
+tests_faults_nsbox_LDFLAGS = $(LAUNCHER_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup

@@ -492,7 +492,9 @@ static void reap(void)
 
 	if (read(agent.sigchld, &info, sizeof info) < 0 && errno != EAGAIN)
 		_exit(1);
-	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0 || (pid < 0 && errno == EINTR)) {
+		if (pid < 0)
+			continue;
 		if (WIFSTOPPED(status))
 			let_go(pid, WSTOPSIG(status));
 		else if (pid == agent.command)

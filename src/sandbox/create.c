@@ -137,8 +137,12 @@ static int idmap_binds(const struct sandbox *sandbox, const int *trees, struct r
 			user_namespace = idmap_open_bind_namespace(&sandbox->idmap, err);
 		if (user_namespace < 0)
 			return -1;
-		if (idmap_tree(trees[i], user_namespace, 0) < 0)
-			add_warning(result,
+		if (idmap_tree(trees[i], user_namespace, 0) == 0)
+			continue;
+		/* EPERM: it is idmapped already, or is another user namespace's. */
+		if (errno != EINVAL && errno != EPERM)
+			return error_set(err, errno, "mapping the ids of %s", spec->mounts[i].source);
+		add_warning(result,
 				"%s is on a file system that cannot be idmapped (%s): inside, its files belong to others and are used with the rights of others",
 				spec->mounts[i].source, error_name(errno));
 	}
@@ -208,7 +212,10 @@ static int serve_root_child(struct sandbox *sandbox, const struct inside *inside
 			tree_restrict(inside->root_tree, TREE_READ_ONLY | TREE_NO_DEV_SUID);
 		else if (idmap_tree(inside->root_tree, user_namespace,
 				 TREE_READ_ONLY | TREE_NO_DEV_SUID) < 0)
-			return 1;
+			return errno == EINVAL || errno == EPERM
+				       ? 1
+				       : error_set(err, errno, "mapping the ids of the root %s",
+						 sandbox->spec->root_path);
 	}
 	if (inside->bind_trees && idmap_binds(sandbox, inside->bind_trees, result, err) < 0)
 		return -1;

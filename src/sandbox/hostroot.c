@@ -64,7 +64,7 @@ static int show(int host_dir, int root_dir, const char *name, const char *shown,
 	struct stat st;
 
 	if (fstatat(host_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == EACCES
+		return errno == ENOENT || errno == ENOTDIR
 			       ? 0
 			       : error_set(err, errno, "looking at %s", shown);
 	if (S_ISLNK(st.st_mode)) {
@@ -120,9 +120,12 @@ static int show_etc(int host, int root, struct error *err)
 	if (host_etc < 0 || etc < 0)
 		return error_set(err, errno, "opening /etc");
 	for (const char *const *entry = hostroot_etc; *entry; entry++) {
-		if (faccessat(host_etc, *entry, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
 		snprintf(shown, sizeof shown, "/etc/%s", *entry);
+		if (faccessat(host_etc, *entry, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno == ENOENT || errno == ENOTDIR || errno == EACCES)
+				continue;
+			return error_set(err, errno, "looking at %s", shown);
+		}
 		if (make_parents(etc, *entry, err) < 0 ||
 			show(host_etc, etc, *entry, shown, err) < 0)
 			return -1;

@@ -275,9 +275,9 @@ int idmap_open_bind_namespace(const struct idmap *idmap, struct error *err)
 		if (fd < 0)
 			error_set(err, errno, "opening %s", path);
 	}
-	kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (kill(pid, SIGKILL) == 0)
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
 	return fd;
 }
 

@@ -42,17 +42,33 @@ static const char *const masked[] = {
 };
 
 /*
- * Sysctls of the new namespaces. Their absence or refusal weakens nothing that the filter and the dropped
+ * Sysctls of the new namespaces. The absence or refusal of one weakens nothing that the filter and the dropped
  * capabilities do not hold too, so a kernel without one of them is no error.
  */
-static void set_namespace_sysctls(int proc, bool own_network)
+static int set_namespace_sysctls(int proc, bool own_network, struct error *err)
 {
-	write_small_file(proc, "sys/user/max_user_namespaces", "0");
-	/* System V semaphores and messages are kernel memory that no one counts without a cgroup. */
-	write_small_file(proc, "sys/kernel/sem", "250 32000 100 128");
-	write_small_file(proc, "sys/kernel/msgmni", "128");
-	if (own_network)
-		write_small_file(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0");
+	static const struct {
+		const char *name, *value;
+		bool of_network;
+	} sysctls[] = {
+		{"user/max_user_namespaces", "0", false},
+		/* System V semaphores and messages are kernel memory that no one counts without a cgroup. */
+		{"kernel/sem", "250 32000 100 128", false},
+		{"kernel/msgmni", "128", false},
+		{"net/ipv4/ip_unprivileged_port_start", "0", true},
+	};
+	char path[64];
+
+	for (size_t i = 0; i < sizeof sysctls / sizeof *sysctls; i++) {
+		if (sysctls[i].of_network && !own_network)
+			continue;
+		snprintf(path, sizeof path, "sys/%s", sysctls[i].name);
+		if (write_small_file(proc, path, sysctls[i].value) == 0 || errno == ENOENT ||
+			errno == EACCES || errno == EPERM || errno == EROFS)
+			continue;
+		return error_set(err, errno, "writing %s to /proc/%s", sysctls[i].value, path);
+	}
+	return 0;
 }
 
 static int new_proc(struct error *err)
@@ -88,7 +104,12 @@ static int mask(int proc, struct error *err)
 	struct stat st;
 
 	for (const char *const *name = masked; *name; name++) {
-		if (fstatat(proc, *name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !(st.st_mode & 077))
+		if (fstatat(proc, *name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return error_set(err, errno, "looking at /proc/%s", *name);
+		}
+		if (!(st.st_mode & 077))
 			continue;
 		if (!S_ISDIR(st.st_mode)) {
 			if (bind_over(proc, *name, AT_FDCWD, "/dev/null", err) < 0)
@@ -119,8 +140,8 @@ int procfs_mount(int root, bool own_network, struct error *err)
 		return -1;
 	if (tree_attach(proc, root, "proc") < 0)
 		return error_set(err, errno, "mounting a new proc on /proc");
-	set_namespace_sysctls(proc, own_network);
-	if (bind_over(proc, "sys", proc, "sys", err) < 0 || mask(proc, err) < 0)
+	if (set_namespace_sysctls(proc, own_network, err) < 0 ||
+		bind_over(proc, "sys", proc, "sys", err) < 0 || mask(proc, err) < 0)
 		return -1;
 	return move_fd(&proc);
 }

@@ -95,7 +95,8 @@ static void fill(struct relay *relay)
 	relay->length = n > 0 ? (size_t)n : 0;
 	if (n > 0)
 		return;
-	/* A pty master says EIO when the last slave is closed. */
+	/* A pty master says EIO when the last slave is closed: whoever asks for read_errno knows what it is. */
+	relay->read_errno = n < 0 ? errno : 0;
 	relay->from_ended = true;
 	if (relay->eof_byte < 0) {
 		relay_close(relay);

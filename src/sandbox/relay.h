@@ -35,6 +35,7 @@ struct relay {
 	size_t start, length, size;
 	bool from_ended;
 	bool done;
+	int read_errno;  /* why reading failed, else 0 */
 	int write_errno; /* why writing failed, else 0 */
 	int number;      /* the caller's descriptor that it serves: 0, 1 or 2 */
 };

@@ -316,6 +316,8 @@ static int inherit(struct stdio *stdio, int index, bool first, struct error *err
 	int flags = fcntl(index, F_GETFL);
 
 	if (flags < 0 || fstat(index, &st) < 0) {
+		if (errno != EBADF)
+			return error_set(err, errno, "looking at standard descriptor %d", index);
 		stdio->child[index] = open_null(O_RDWR, err);
 		return stdio->child[index] < 0 ? -1 : 0;
 	}

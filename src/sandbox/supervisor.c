@@ -353,6 +353,17 @@ static void serve_agent(struct run *run)
 
 /* --- output --- */
 
+/* That the reader went away is no loss: nobody is there to miss anything. */
+static bool is_loss(int errnum)
+{
+	return errnum && errnum != EPIPE && errnum != ECONNRESET;
+}
+
+static void warn_of_loss(struct run *run, const char *what, const char *name, int errnum)
+{
+	add_warning(run->result, "%s %s failed: %s; what came after is lost", what, name, strerror(errnum));
+}
+
 /* Without a name, so that nothing is left of it whatever happens. */
 static int open_kept_file(void)
 {
@@ -387,6 +398,10 @@ static bool read_captured(struct run *run, int stream)
 		keep(run, stream, buffer, (size_t)n);
 		capture_add(&run->captures[stream], buffer, (size_t)n);
 		return true;
+	}
+	if (n < 0) {
+		warn_of_loss(run, "reading", "what the command wrote", errno);
+		run->result->output_lost = true;
 	}
 	close_fd(&run->stdio.captured[stream]);
 	return false;
@@ -595,20 +610,36 @@ static void finish_output(struct run *run)
 	}
 }
 
-/* What we could not write for the command, other than to a reader that went away. */
+/* What we could not read or write for the command. */
 static void finish_relays(struct run *run)
 {
-	static const char *const names[3] = {
+	static const char *const sources[3] = {
+		"standard input", "what the command wrote to standard output", "what the command wrote to standard error"};
+	static const char *const targets[3] = {
 		"the copy of standard input", "standard output", "standard error"};
 
 	for (size_t i = 0; i < run->stdio.relays_count; i++) {
 		const struct relay *relay = &run->stdio.relays[i];
 
-		if (!relay->write_errno || relay->write_errno == EPIPE)
-			continue;
-		run->result->output_lost |= relay->target == RELAY_FILE;
-		add_warning(run->result, "writing to %s failed: %s; what came after is lost",
-			names[relay->number], strerror(relay->write_errno));
+		if (is_loss(relay->read_errno))
+			warn_of_loss(run, "reading", sources[relay->number], relay->read_errno);
+		if (is_loss(relay->write_errno))
+			warn_of_loss(run, "writing to", targets[relay->number], relay->write_errno);
+		run->result->output_lost |= relay->number != 0 &&
+					    (is_loss(relay->read_errno) || is_loss(relay->write_errno));
+	}
+}
+
+/* EIO is the end: the sandbox's terminal has no user any more, or the caller's has hung up. */
+static void finish_terminal(struct run *run)
+{
+	const struct relay *output = &run->terminal.relays[1];
+
+	if (run->terminal.master < 0)
+		return;
+	if (is_loss(output->write_errno) && !(output->write_errno == EIO && run->terminal.owns_output)) {
+		warn_of_loss(run, "writing to", "standard output", output->write_errno);
+		run->result->output_lost = true;
 	}
 }
 
@@ -802,6 +833,7 @@ static void finish(struct run *run)
 	finish_command(run, &all);
 	if (run->spec->collect_images && run->tmpfs_count > 0)
 		collect_images(run->spec, run->tmpfs_fds[0], run->result);
+	finish_terminal(run);
 	terminal_end(&run->terminal);
 	terminal_restore_modes(&run->modes);
 	stdio_close(&run->stdio);

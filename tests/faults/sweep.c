@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Makes each system call of a run of nsbox fail in turn, and looks at what comes of it. Prints TAP.
+ *
+ *	sweep [--all] [--offset N] [--json | --terminal] [--allocations] NAME COMMAND [ARGUMENT]...
+ *
+ * COMMAND is nsbox run with the program fingerprint inside; @NS among its arguments stands for the host's
+ * namespaces. Each process of nsbox is one test: its calls are made to fail, to write less than
+ * asked, or to be the moment of its death. --all does all of that to each call; without it each call gets one of
+ * these, another one with another N. --json and --terminal: COMMAND has
+ * such an option. With --allocations COMMAND is the nsbox of alloc.c, and each allocation
+ * fails in turn.
+ *
+ * What must hold, whatever fails:
+ *   - nsbox ends in time, and nothing of it outlives it: no process, mount, temporary file or lock on ids;
+ *   - either the command ran in exactly the sandbox that it has without a fault, and the status is its own;
+ *   - or the status is one of nsbox's, standard error has one line that says why (and one more, what to do),
+ *     and the command has not run, or has run in that same sandbox.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "alloc.h"
+#include "trace.h"
+
+enum { LIMIT_MS = 15000, TRIES = 4, ERRORS_MAX = 6, SHOWN_MAX = 12, MOUNTS_MAX = 256 << 10 };
+
+static struct sweep {
+	const char *name;
+	char **argv;
+	bool all, json, terminal;
+	size_t offset;
+	unsigned tests, failures;
+	size_t faults, shown;
+	bool failed; /* in the test that is going on */
+	struct outcome plain, outcome;
+	char mounts[MOUNTS_MAX];
+	char locks[4096];
+	struct alloc_plan *plan;
+} sweep;
+
+/* --- which errors a call gives --- */
+
+static const struct rule {
+	long number;
+	int errors[ERRORS_MAX];
+} rules[] = {
+	/* Those that do not fail, or whose failure says nothing. The kernel closes and unmaps also when it says no. */
+	{SYS_exit, {0}},
+	{SYS_exit_group, {0}},
+	{SYS_close, {0}},
+	{SYS_munmap, {0}},
+	{SYS_rt_sigreturn, {0}},
+	{SYS_rt_sigaction, {0}},
+	{SYS_rt_sigprocmask, {0}},
+	{SYS_getpid, {0}},
+	{SYS_gettid, {0}},
+	{SYS_getppid, {0}},
+	{SYS_getuid, {0}},
+	{SYS_geteuid, {0}},
+	{SYS_getgid, {0}},
+	{SYS_getegid, {0}},
+	{SYS_umask, {0}},
+	{SYS_set_tid_address, {0}},
+	{SYS_set_robust_list, {0}},
+	{SYS_rseq, {0}},
+	{SYS_getrandom, {EAGAIN}},
+	{SYS_clock_gettime, {0}},
+	{SYS_getrusage, {0}},
+	/* What a signal can interrupt. */
+	{SYS_wait4, {EINTR}},
+	{SYS_waitid, {EINTR}},
+	{SYS_ppoll, {EINTR, ENOMEM}},
+	/* Memory. */
+	{SYS_brk, {ENOMEM}},
+	{SYS_mmap, {ENOMEM}},
+	{SYS_mremap, {ENOMEM}},
+	{SYS_mprotect, {ENOMEM}},
+	{SYS_madvise, {EINVAL}},
+	/* Processes. */
+	{SYS_clone, {EAGAIN, ENOMEM, EPERM, ENOSPC}},
+	{SYS_clone3, {EAGAIN, ENOMEM, EPERM, ENOSPC}},
+	{SYS_execve, {ENOMEM, EACCES, E2BIG, EIO}},
+	/* Descriptors. */
+	{SYS_openat, {EMFILE, EACCES, ENOMEM, ENFILE, EIO}},
+	{SYS_openat2, {EMFILE, EACCES, ENOMEM, EIO}},
+	{SYS_open_tree, {EMFILE, EPERM, ENOMEM, EINVAL}},
+	{SYS_fsopen, {EMFILE, EPERM, ENODEV}},
+	{SYS_fsmount, {EMFILE, EPERM, ENOMEM, EBUSY}},
+	{SYS_socket, {EMFILE, EACCES, EAFNOSUPPORT, ENOMEM}},
+	{SYS_socketpair, {EMFILE, ENOMEM}},
+	{SYS_pipe2, {EMFILE, ENFILE}},
+	{SYS_signalfd4, {EMFILE, ENOMEM}},
+	{SYS_memfd_create, {EMFILE, ENOMEM}},
+	{SYS_pidfd_open, {EMFILE, ENOMEM}},
+	{SYS_dup3, {EMFILE, EINTR}},
+	/* Reading and writing. */
+	{SYS_read, {EIO, EINTR}},
+	{SYS_write, {ENOSPC, EIO, EINTR}},
+	{SYS_sendmsg, {EINTR, EPIPE, ENOBUFS, ETOOMANYREFS}},
+	{SYS_recvmsg, {EINTR, ECONNRESET, ENOMEM}},
+	{SYS_readlinkat, {EIO, EACCES}},
+	/* Mounts. */
+	{SYS_move_mount, {EPERM, EINVAL, ENOMEM, ENOSPC}},
+	{SYS_mount_setattr, {EPERM, EINVAL, ENOMEM}},
+	{SYS_fsconfig, {EINVAL, EPERM, ENOMEM}},
+	{SYS_pivot_root, {EINVAL, EPERM, EBUSY}},
+	{SYS_umount2, {EINVAL, EPERM}},
+	{SYS_mkdirat, {ENOSPC, EACCES, EROFS}},
+	{SYS_symlinkat, {ENOSPC, EACCES}},
+	{SYS_faccessat, {ENOMEM, EIO}},
+	{SYS_faccessat2, {ENOMEM, EIO}},
+	{SYS_fcntl, {ENOMEM}},
+	{SYS_newfstatat, {ENOMEM, EIO, EACCES}},
+	{SYS_fstat, {ENOMEM, EIO}},
+	{SYS_statx, {ENOMEM, EIO}},
+	/* Rights. */
+	{SYS_prctl, {EPERM, EINVAL, EFAULT}},
+	{SYS_capset, {EPERM, EINVAL}},
+	{SYS_setgroups, {EPERM}},
+	{SYS_setresuid, {EAGAIN, EPERM}},
+	{SYS_setresgid, {EPERM, EINVAL}},
+};
+
+static const int other_errors[ERRORS_MAX] = {EPERM, ENOMEM, EINVAL};
+
+static const int *errors_of(long number)
+{
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+		if (rules[i].number == number)
+			return rules[i].errors;
+	return other_errors;
+}
+
+/* All that can be made of a call. Returns how many. */
+static size_t list_faults(const struct call *call, struct fault *faults)
+{
+	const int *errors = errors_of((long)call->number);
+	size_t count = 0;
+
+	for (size_t i = 0; i < ERRORS_MAX && errors[i]; i++)
+		faults[count++] = (struct fault){.kind = FAULT_ERROR, .errnum = errors[i]};
+	if (call->number == SYS_write && call->length > 1)
+		faults[count++] = (struct fault){.kind = FAULT_SHORT};
+	if (call->number != SYS_exit && call->number != SYS_exit_group)
+		faults[count++] = (struct fault){.kind = FAULT_KILL};
+	return count;
+}
+
+/* --- what is left of a run --- */
+
+static void read_file(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t n;
+
+	while (fd >= 0 && length < size - 1 && (n = read(fd, text + length, size - 1 - length)) > 0)
+		length += (size_t)n;
+	text[length] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+/* How many locks there are on the file of ids, which must be one that nobody else uses: see run. */
+static int count_locks(void)
+{
+	static char text[64 << 10];
+	struct stat st;
+	char inode[48];
+	int count = 0;
+
+	if (stat("/run/nsbox/ids", &st) < 0)
+		return 0;
+	snprintf(inode, sizeof inode, " %02x:%02x:%llu ", major(st.st_dev), minor(st.st_dev),
+		(unsigned long long)st.st_ino);
+	read_file("/proc/locks", text, sizeof text);
+	for (const char *next = text; (next = strstr(next, inode)); next++)
+		count++;
+	return count;
+}
+
+static bool is_empty(const char *path)
+{
+	DIR *dir = path ? opendir(path) : NULL;
+	struct dirent *entry;
+	bool empty = true;
+
+	while (dir && (entry = readdir(dir)))
+		empty &= entry->d_name[0] == '.';
+	if (dir)
+		closedir(dir);
+	return empty;
+}
+
+
+static const char *find_leftover(void)
+{
+	static char mounts[MOUNTS_MAX];
+
+	read_file("/proc/self/mountinfo", mounts, sizeof mounts);
+	if (strcmp(mounts, sweep.mounts) != 0)
+		return "the host's mounts changed";
+	if (!is_empty(getenv("TMPDIR")))
+		return "a temporary file is left";
+	return count_locks() > 0 ? "a range of ids is locked still" : NULL;
+}
+
+/* --- the result as JSON --- */
+
+/* The value of a key that is a string, with its escapes undone; empty when there is none. */
+static void take_string(const char *json, const char *key, char *text)
+{
+	const char *at = strstr(json, key);
+
+	for (at = at ? at + strlen(key) : ""; *at && *at != '"'; at++) {
+		if (*at == '\\' && at[1])
+			*text++ = *++at == 'n' ? '\n' : *at == 't' ? '\t' : *at;
+		else
+			*text++ = *at;
+	}
+	*text = '\0';
+}
+
+/* Puts what the command wrote, and what nsbox says, where they are without --json. An object that was cut is none. */
+static void read_json(struct outcome *outcome)
+{
+	static char json[TRACE_TEXT_MAX];
+	size_t length = strlen(outcome->output), used = strlen(outcome->errors);
+	bool whole = length > 2 && strcmp(outcome->output + length - 2, "}\n") == 0;
+	char message[4096];
+
+	strcpy(json, whole ? outcome->output : "");
+	take_string(json, "\n  \"stdout\": \"", outcome->output);
+	take_string(json, "\n  \"message\": \"", message);
+	if (*message && used + sizeof message + 200 < TRACE_TEXT_MAX)
+		used += (size_t)sprintf(outcome->errors + used, "nsbox: %s\n", message);
+	/* Every result says who enforces limits. */
+	if (strstr(json, "cannot be idmapped"))
+		used += (size_t)sprintf(outcome->errors + used, "nsbox: warning: a tree cannot be idmapped\n");
+	if (strstr(json, "what came after is lost"))
+		sprintf(outcome->errors + used, "nsbox: warning: what came after is lost\n");
+}
+
+static void run_once(const struct fault *fault, struct outcome *outcome)
+{
+	trace_run(sweep.argv, fault, LIMIT_MS, outcome);
+	if (sweep.json)
+		read_json(outcome);
+}
+
+/* --- judging --- */
+
+/*
+ * Which differences are none. What a kernel may not have or refuse may be lacking; what nsbox cannot see of
+ * the host is not shown; EIO of a terminal is its end; and where ids cannot be mapped, nsbox warns of it.
+ */
+struct leniency {
+	bool sysctl, shows_less, not_idmapped, cut;
+};
+
+static struct leniency leniency_for(const struct fault *fault)
+{
+	bool looking = fault->number == SYS_faccessat || fault->number == SYS_faccessat2;
+
+	return (struct leniency){
+		.sysctl = fault->errnum == EPERM || fault->errnum == EACCES,
+		.shows_less = fault->errnum == EACCES && looking,
+		.cut = sweep.terminal && fault->number == SYS_read && fault->errnum == EIO,
+		.not_idmapped = strstr(sweep.outcome.errors, "nsbox: warning: ") &&
+				strstr(sweep.outcome.errors, "cannot be idmapped"),
+	};
+}
+
+/* The next line of *text, which it moves on; NULL at the end. */
+static char *next_line(char **text)
+{
+	char *line = *text, *end = strchr(line, '\n');
+
+	if (!*line)
+		return NULL;
+	if (end)
+		*end = '\0';
+	*text = end ? end + 1 : line + strlen(line);
+	return line;
+}
+
+/* Whether `seen` is `plain` without `word`. */
+static bool same_but_for(const char *seen, const char *plain, const char *word)
+{
+	const char *at = strstr(plain, word);
+
+	return at && strncmp(seen, plain, (size_t)(at - plain)) == 0 &&
+	       strcmp(seen + (at - plain), at + strlen(word)) == 0;
+}
+
+/* Passes over lines of what is shown of the host, to the one that is `line`. */
+static char *find_shown(char **text, const char *line)
+{
+	char *next;
+
+	while ((next = next_line(text)))
+		if (strcmp(next, line) == 0)
+			return next;
+	return NULL;
+}
+
+/* Whether what the command printed is what it prints without a fault, or the beginning of it. */
+static bool is_same_sandbox(const struct fault *fault, bool whole)
+{
+	static char seen_text[TRACE_TEXT_MAX], plain_text[TRACE_TEXT_MAX];
+	struct leniency lenient = leniency_for(fault);
+	char *seen = strcpy(seen_text, sweep.outcome.output), *plain = strcpy(plain_text, sweep.plain.output);
+	char *seen_line, *plain_line;
+
+	whole = whole && !lenient.cut;
+	while ((seen_line = next_line(&seen))) {
+		plain_line = next_line(&plain);
+		if (!plain_line)
+			return false;
+		if (strcmp(seen_line, plain_line) == 0)
+			continue;
+		if (lenient.sysctl && strncmp(seen_line, "sysctl", 6) == 0)
+			continue;
+		if (lenient.not_idmapped && same_but_for(seen_line, plain_line, "idmapped "))
+			continue;
+		if (lenient.shows_less && (plain_line = find_shown(&plain, seen_line)))
+			continue;
+		if (!whole && !*seen && strncmp(seen_line, plain_line, strlen(seen_line)) == 0)
+			continue;
+		return false;
+	}
+	return !whole || !next_line(&plain);
+}
+
+/* Lines of nsbox's on standard error: warnings, and others. False: something else is there. */
+static bool count_lines(size_t *ret_warnings, size_t *ret_others)
+{
+	static char text[TRACE_TEXT_MAX];
+	char *next = strcpy(text, sweep.outcome.errors), *line;
+
+	*ret_warnings = *ret_others = 0;
+	while ((line = next_line(&next))) {
+		line[strcspn(line, "\r")] = '\0';
+		if (strncmp(line, "nsbox: ", 7) != 0 || strlen(line) < 20)
+			return false;
+		*(strncmp(line, "nsbox: warning: ", 16) == 0 ? ret_warnings : ret_others) += 1;
+	}
+	return true;
+}
+
+/* Process 0 before its first call of its own, which looks at its standard descriptors: the C library starts. */
+static bool is_before_main(const struct fault *fault)
+{
+	const struct outcome *plain = &sweep.plain;
+
+	if (fault->process != 0)
+		return false;
+	for (size_t i = 0; i < plain->calls_count[0] && i <= fault->call; i++)
+		if (plain->calls[0][i].number == SYS_fcntl)
+			return false;
+	return true;
+}
+
+/* What is wrong with the outcome; NULL: nothing. */
+static const char *judge(const struct fault *fault)
+{
+	const struct outcome *outcome = &sweep.outcome;
+	size_t warnings, others;
+	int status;
+
+	if (outcome->hung)
+		return "it hung";
+	if (outcome->left)
+		return "processes outlived nsbox";
+	if (is_before_main(fault))
+		return *outcome->output && !is_same_sandbox(fault, true) ? "another sandbox" : NULL;
+	if (fault->kind == FAULT_KILL && fault->process == 0) {
+		if (!WIFSIGNALED(outcome->status) || WTERMSIG(outcome->status) != SIGKILL)
+			return "the killed process was not killed";
+		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox" : NULL;
+	}
+	if (!WIFEXITED(outcome->status))
+		return "nsbox was ended by a signal";
+	status = WEXITSTATUS(outcome->status);
+	if (!count_lines(&warnings, &others))
+		return "standard error has a line that is not nsbox's";
+	if (status == 0) {
+		if (others > 0)
+			return "success, and a line that says why not";
+		return is_same_sandbox(fault, true) ? NULL : "another sandbox";
+	}
+	if (status < 125)
+		return "the status is neither the command's nor nsbox's";
+	if (others + warnings == 0)
+		return "it failed without a word";
+	if (others > 2)
+		return "it failed with too many words";
+	return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox" : NULL;
+}
+
+/* --- telling --- */
+
+static void print_comment(const char *label, const char *text, size_t lines)
+{
+	static char copy[TRACE_TEXT_MAX];
+	char *next = strcpy(copy, text), *line;
+
+	while (lines-- > 0 && (line = next_line(&next)))
+		printf("#     %s%s\n", label, line);
+}
+
+/* The lines of one text that another does not have, some of them. */
+static void print_extra(const char *label, const char *text, const char *other)
+{
+	static char copy[TRACE_TEXT_MAX];
+	char *next = strcpy(copy, text), *line;
+
+	for (int shown = 0; shown < 4 && (line = next_line(&next));) {
+		const char *found = strstr(other, line);
+
+		if (found && (found == other || found[-1] == '\n') && found[strlen(line)] == '\n')
+			continue;
+		printf("#     %s: %s\n", label, line);
+		shown++;
+	}
+}
+
+static void complain(const struct fault *fault, const char *what)
+{
+	const struct outcome *outcome = &sweep.outcome;
+	const char *kind = fault->kind == FAULT_KILL    ? "killed"
+			   : fault->kind == FAULT_SHORT ? "half written"
+			   : fault->errnum              ? strerrorname_np(fault->errnum)
+							: "no memory";
+
+	sweep.failed = true;
+	if (sweep.shown++ >= SHOWN_MAX)
+		return;
+	printf("#   call %zu of process %d, system call %llu, %s: %s (status %s %d)\n", fault->call, fault->process,
+		(unsigned long long)outcome->call.number, kind, what, WIFEXITED(outcome->status) ? "" : "signal",
+		WIFEXITED(outcome->status) ? WEXITSTATUS(outcome->status) : WTERMSIG(outcome->status));
+	print_comment("stderr: ", outcome->errors, 4);
+	if (*outcome->output) {
+		print_extra("inside", outcome->output, sweep.plain.output);
+		print_extra("without the fault", sweep.plain.output, outcome->output);
+	}
+}
+
+static void report(const char *what, size_t calls)
+{
+	sweep.failures += sweep.failed;
+	printf("%sok %u - %s: %s: %zu faults at %zu places\n", sweep.failed ? "not " : "", ++sweep.tests, sweep.name,
+		what, sweep.faults, calls);
+	fflush(stdout);
+	sweep.failed = false;
+	sweep.faults = sweep.shown = 0;
+}
+
+/* --- sweeping --- */
+
+/* Processes run at the same time, so the number of the calls of one can differ from run to run. */
+static void run_until_reached(const struct fault *fault)
+{
+	for (int i = 0; i < TRIES; i++) {
+		run_once(fault, &sweep.outcome);
+		if (sweep.outcome.reached)
+			return;
+	}
+}
+
+static const struct fault no_fault = {.kind = FAULT_NONE};
+
+static void try_fault(const struct fault *fault)
+{
+	const char *wrong;
+
+	run_until_reached(fault);
+	sweep.faults += sweep.outcome.reached;
+	wrong = judge(sweep.outcome.reached ? fault : &no_fault);
+	if (!wrong)
+		wrong = find_leftover();
+	if (wrong)
+		complain(fault, wrong);
+}
+
+static void sweep_process(int process)
+{
+	const struct outcome *plain = &sweep.plain;
+	size_t calls = plain->calls_count[process];
+	char what[32];
+
+	for (size_t i = 0; i < calls; i++) {
+		struct fault faults[ERRORS_MAX + 2];
+		size_t count = list_faults(&plain->calls[process][i], faults);
+
+		for (size_t j = 0; j < count; j++) {
+			if (!sweep.all && j != (i + sweep.offset) % count)
+				continue;
+			faults[j].process = process;
+			faults[j].call = i;
+			faults[j].number = plain->calls[process][i].number;
+			try_fault(&faults[j]);
+		}
+	}
+	snprintf(what, sizeof what, "process %d", process);
+	report(what, calls);
+}
+
+static void sweep_allocations(void)
+{
+	uint64_t count;
+
+	sweep.plan->fail = 0;
+	sweep.plan->made = 0;
+	run_once(&no_fault, &sweep.outcome);
+	count = sweep.plan->made;
+	for (uint64_t i = 1; i <= count; i++) {
+		struct fault fault = {.kind = FAULT_ERROR, .process = 1, .call = i};
+
+		sweep.plan->made = 0;
+		sweep.plan->fail = i;
+		run_once(&no_fault, &sweep.outcome);
+		sweep.faults++;
+		const char *wrong = judge(&fault) ?: find_leftover();
+		if (wrong)
+			complain(&fault, wrong);
+	}
+	report("allocations", count);
+}
+
+/* The run without a fault, twice: it must be what it is each time. */
+static bool run_plain(void)
+{
+	const char *wrong;
+
+	read_file("/proc/self/mountinfo", sweep.mounts, sizeof sweep.mounts);
+	run_once(&no_fault, &sweep.plain);
+	run_once(&no_fault, &sweep.outcome);
+	wrong = judge(&no_fault) ?: find_leftover();
+	if (!wrong && (sweep.plain.status != 0 || *sweep.plain.errors || strlen(sweep.plain.output) < 1000))
+		wrong = "the run without a fault is no model";
+	if (wrong) {
+		complain(&no_fault, wrong);
+		print_comment("stdout: ", sweep.outcome.output, 5);
+	}
+	sweep.faults = 2;
+	report("without a fault, the same twice", 0);
+	return !wrong;
+}
+
+/* --- arguments --- */
+
+static char *namespace_link(const char *name)
+{
+	char path[32], link[64];
+	ssize_t n;
+
+	snprintf(path, sizeof path, "/proc/self/ns/%s", name);
+	n = readlink(path, link, sizeof link - 1);
+	link[n < 0 ? 0 : n] = '\0';
+	return strdup(link);
+}
+
+static void set_command(int argc, char **argv)
+{
+	static const char *const names[] = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"};
+	size_t count = 0;
+
+	sweep.argv = calloc((size_t)argc + 8, sizeof *sweep.argv);
+	if (!sweep.argv)
+		exit(2);
+	for (int i = 0; i < argc; i++) {
+		if (strcmp(argv[i], "@NS") != 0) {
+			sweep.argv[count++] = argv[i];
+			continue;
+		}
+		for (size_t j = 0; j < sizeof names / sizeof *names; j++)
+			sweep.argv[count++] = namespace_link(names[j]);
+	}
+}
+
+static void make_plan(void)
+{
+	int fd = open(getenv(ALLOC_PLAN_VARIABLE) ?: "", O_RDWR | O_CLOEXEC);
+
+	sweep.plan = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *sweep.plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (sweep.plan == MAP_FAILED) {
+		perror(ALLOC_PLAN_VARIABLE);
+		exit(2);
+	}
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	bool allocations = false;
+	int next = 1;
+
+	for (; next < argc && argv[next][0] == '-'; next++) {
+		if (strcmp(argv[next], "--all") == 0)
+			sweep.all = true;
+		else if (strcmp(argv[next], "--json") == 0)
+			sweep.json = true;
+		else if (strcmp(argv[next], "--terminal") == 0)
+			sweep.terminal = true;
+		else if (strcmp(argv[next], "--allocations") == 0)
+			allocations = true;
+		else if (strcmp(argv[next], "--offset") == 0 && next + 1 < argc)
+			sweep.offset = (size_t)atol(argv[++next]);
+	}
+	if (argc - next < 2) {
+		fprintf(stderr, "usage: sweep [--all] [--offset N] [--json | --terminal] [--allocations] NAME COMMAND [ARGUMENT]...\n");
+		return 2;
+	}
+	sweep.name = argv[next];
+	set_command(argc - next - 1, argv + next + 1);
+	if (allocations)
+		make_plan();
+	if (run_plain() && allocations)
+		sweep_allocations();
+	else if (sweep.failures == 0)
+		for (int process = 0; process < (int)sweep.plain.processes_count; process++)
+			sweep_process(process);
+	printf("1..%u\n", sweep.tests);
+	return sweep.failures > 0;
+}

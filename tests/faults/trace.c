@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* A run with a fault: see trace.h. */
+#define _GNU_SOURCE
+#include "trace.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEFT_MS = 5000, TICK_US = 50 * 1000 };
+
+struct registers {
+#ifdef __x86_64__
+	struct user_regs_struct all;
+#else
+	struct user_pt_regs all;
+#endif
+};
+
+struct process {
+	pid_t pid; /* 0: an empty place */
+	int number; /* -1: its maker's stop for having made it is still to come, and it waits */
+	size_t calls;
+	bool foreign;  /* it has executed the command */
+	bool replaced; /* it is in the call that went wrong */
+};
+
+static struct trace {
+	const struct fault *fault;
+	struct outcome *outcome;
+	struct process processes[TRACE_PROCESSES_MAX];
+	int next_number;
+	bool started; /* nsbox is executed */
+	bool over;    /* process 0 has ended */
+	int streams[2];
+	size_t lengths[2];
+	uint64_t until_ms;
+} trace;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(2);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* --- registers --- */
+
+static bool get_registers(pid_t pid, struct registers *registers)
+{
+	struct iovec iov = {&registers->all, sizeof registers->all};
+
+	return ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &iov) == 0;
+}
+
+static void set_registers(pid_t pid, struct registers *registers)
+{
+	struct iovec iov = {&registers->all, sizeof registers->all};
+
+	ptrace(PTRACE_SETREGSET, pid, NT_PRSTATUS, &iov);
+}
+
+/* Makes a call that is about to be made another one. */
+static void set_call(pid_t pid, struct registers *registers, int number)
+{
+#ifdef __x86_64__
+	registers->all.orig_rax = (unsigned long)number;
+	set_registers(pid, registers);
+#else
+	struct iovec iov = {&number, sizeof number};
+
+	set_registers(pid, registers);
+	ptrace(PTRACE_SETREGSET, pid, NT_ARM_SYSTEM_CALL, &iov);
+#endif
+}
+
+static void set_argument(struct registers *registers, int index, uint64_t value)
+{
+#ifdef __x86_64__
+	if (index == 0)
+		registers->all.rdi = value;
+	else
+		registers->all.rdx = value;
+#else
+	registers->all.regs[index] = value;
+#endif
+}
+
+static void set_result(struct registers *registers, long value)
+{
+#ifdef __x86_64__
+	registers->all.rax = (unsigned long)value;
+#else
+	registers->all.regs[0] = (unsigned long)value;
+#endif
+}
+
+/* --- the fault --- */
+
+static void apply(struct process *process, const struct call *call)
+{
+	struct registers registers;
+
+	trace.outcome->reached = true;
+	trace.outcome->call = *call;
+	if (trace.fault->kind == FAULT_KILL) {
+		kill(process->pid, SIGKILL);
+		return;
+	}
+	if (!get_registers(process->pid, &registers))
+		return;
+	if (trace.fault->kind == FAULT_SHORT) {
+		set_argument(&registers, 2, call->length / 2);
+		set_registers(process->pid, &registers);
+	} else if (call->number == SYS_brk) {
+		/* It says that it failed by the end of the heap as it was. */
+		set_argument(&registers, 0, 0);
+		set_registers(process->pid, &registers);
+	} else {
+		process->replaced = true;
+		/* A call that every filter lets through. */
+		set_call(process->pid, &registers, SYS_getpid);
+	}
+}
+
+static void entered(struct process *process, const struct call *call)
+{
+	struct outcome *outcome = trace.outcome;
+	size_t index = process->calls++;
+
+	if (index < TRACE_CALLS_MAX) {
+		outcome->calls[process->number][index] = *call;
+		outcome->calls_count[process->number] = index + 1;
+	}
+	if (trace.fault->kind != FAULT_NONE && trace.fault->process == process->number &&
+		trace.fault->call == index && trace.fault->number == call->number)
+		apply(process, call);
+}
+
+static void left(struct process *process)
+{
+	struct registers registers;
+
+	if (!process->replaced || !get_registers(process->pid, &registers))
+		return;
+	process->replaced = false;
+	set_result(&registers, -trace.fault->errnum);
+	set_registers(process->pid, &registers);
+}
+
+static void at_call(struct process *process)
+{
+	struct __ptrace_syscall_info info;
+	struct call call;
+
+	if (!trace.started || ptrace(PTRACE_GET_SYSCALL_INFO, process->pid, sizeof info, &info) <= 0)
+		return;
+	if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+		call = (struct call){info.entry.nr, info.entry.args[2]};
+		entered(process, &call);
+	} else if (info.op == PTRACE_SYSCALL_INFO_EXIT) {
+		left(process);
+	}
+}
+
+/* --- processes --- */
+
+static struct process *find(pid_t pid)
+{
+	for (size_t i = 0; i < TRACE_PROCESSES_MAX; i++)
+		if (trace.processes[i].pid == pid)
+			return &trace.processes[i];
+	return NULL;
+}
+
+static void add(pid_t pid, int number)
+{
+	struct process *process = find(0);
+
+	if (!process || trace.next_number == TRACE_PROCESSES_MAX) {
+		fprintf(stderr, "more processes than there is room for\n");
+		exit(2);
+	}
+	*process = (struct process){.pid = pid, .number = number};
+}
+
+static void go_on(const struct process *process, bool listen, int signal_number)
+{
+	ptrace(listen             ? PTRACE_LISTEN
+		: process->foreign ? PTRACE_CONT
+				   : PTRACE_SYSCALL,
+		process->pid, 0, signal_number);
+}
+
+/* Processes have their numbers from their makers, whose order does not depend on which is faster. */
+static void made(const struct process *maker)
+{
+	unsigned long pid = 0;
+	struct process *process;
+
+	ptrace(PTRACE_GETEVENTMSG, maker->pid, 0, &pid);
+	process = find((pid_t)pid);
+	if (!process) {
+		add((pid_t)pid, trace.next_number);
+	} else {
+		process->number = trace.next_number;
+		go_on(process, false, 0);
+	}
+	trace.outcome->processes_count = (size_t)++trace.next_number;
+}
+
+static void ended(struct process *process, int status)
+{
+	if (process->number == 0) {
+		trace.outcome->status = status;
+		trace.over = true;
+		trace.until_ms = now_ms() + LEFT_MS;
+	}
+	process->pid = 0;
+}
+
+static void stopped(struct process *process, int status)
+{
+	int event = status >> 16, number = WSTOPSIG(status), deliver = 0;
+	bool listen = false;
+
+	if (number == (SIGTRAP | 0x80)) {
+		if (!process->foreign)
+			at_call(process);
+	} else if (event == PTRACE_EVENT_EXEC) {
+		if (process->number == 0)
+			trace.started = true;
+		else
+			process->foreign = true;
+	} else if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) {
+		made(process);
+	} else if (event == PTRACE_EVENT_STOP) {
+		if (number != SIGTRAP)
+			listen = true;
+	} else if (event == 0) {
+		deliver = number;
+	}
+	go_on(process, listen, deliver);
+}
+
+/* --- the run --- */
+
+/* What is in the pipes. They are read also while it runs, or it could wait for room in them. */
+static void read_streams(void)
+{
+	char *const texts[2] = {trace.outcome->output, trace.outcome->errors};
+
+	for (int i = 0; i < 2; i++) {
+		ssize_t n;
+
+		do {
+			n = read(trace.streams[i], texts[i] + trace.lengths[i], TRACE_TEXT_MAX - 1 - trace.lengths[i]);
+			if (n > 0)
+				trace.lengths[i] += (size_t)n;
+		} while (n > 0);
+		texts[i][trace.lengths[i]] = '\0';
+	}
+}
+
+static void kill_all(void)
+{
+	if (trace.over)
+		trace.outcome->left = true;
+	else
+		trace.outcome->hung = true;
+	for (size_t i = 0; i < TRACE_PROCESSES_MAX; i++)
+		if (trace.processes[i].pid > 0)
+			kill(trace.processes[i].pid, SIGKILL);
+	trace.until_ms = UINT64_MAX;
+}
+
+static void alarmed(int number)
+{
+}
+
+/* An alarm that repeats, since a single one may come just before the wait. */
+static void start_alarms(bool on)
+{
+	struct itimerval timer = {.it_interval.tv_usec = on ? TICK_US : 0, .it_value.tv_usec = on ? TICK_US : 0};
+
+	sigaction(SIGALRM, &(struct sigaction){.sa_handler = alarmed}, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void loop(void)
+{
+	for (;;) {
+		int status;
+		pid_t pid = waitpid(-1, &status, __WALL);
+		struct process *process;
+
+		if (pid < 0 && errno == ECHILD)
+			return;
+		if (pid < 0) {
+			read_streams();
+			if (now_ms() > trace.until_ms)
+				kill_all();
+			continue;
+		}
+		process = find(pid);
+		if (process && WIFSTOPPED(status))
+			stopped(process, status);
+		else if (process)
+			ended(process, status);
+		else if (WIFSTOPPED(status))
+			add(pid, -1);
+	}
+}
+
+static pid_t start(char *const *argv, int gate, const int *far)
+{
+	pid_t pid = fork();
+	int empty[2];
+	char byte;
+
+	if (pid != 0)
+		return pid;
+	start_alarms(false);
+	if (read(gate, &byte, 1) != 1 || pipe(empty) < 0)
+		_exit(99);
+	close(empty[1]);
+	dup2(empty[0], 0);
+	dup2(far[0], 1);
+	dup2(far[1], 2);
+	syscall(SYS_close_range, 3U, ~0U, 0U);
+	execv(argv[0], argv);
+	_exit(99);
+}
+
+void trace_run(char *const *argv, const struct fault *fault, unsigned limit_ms, struct outcome *ret)
+{
+	static const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE |
+				    PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL;
+	int gate[2], streams[2][2];
+	pid_t pid;
+
+	memset(ret->calls_count, 0, sizeof ret->calls_count);
+	ret->reached = ret->hung = ret->left = false;
+	ret->status = -1;
+	ret->processes_count = 1;
+	trace = (struct trace){.fault = fault, .outcome = ret, .until_ms = now_ms() + limit_ms};
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		die("pipe");
+	for (int i = 0; i < 2; i++) {
+		if (pipe2(streams[i], O_CLOEXEC) < 0)
+			die("pipe");
+		trace.streams[i] = streams[i][0];
+		fcntl(streams[i][0], F_SETFL, O_NONBLOCK);
+	}
+	pid = start(argv, gate[0], (int[]){streams[0][1], streams[1][1]});
+	if (pid < 0 || ptrace(PTRACE_SEIZE, pid, 0, options) < 0)
+		die("tracing");
+	add(pid, 0);
+	trace.next_number = 1;
+	start_alarms(true);
+	if (write(gate[1], "", 1) != 1)
+		die("starting");
+	for (int i = 0; i < 2; i++) {
+		close(gate[i]);
+		close(streams[i][1]);
+	}
+	/* Only from the exec on is it traced by calls, and the exec is an event. */
+	loop();
+	start_alarms(false);
+	read_streams();
+	close(streams[0][0]);
+	close(streams[1][0]);
+}
