@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "sandbox/wire.h"
+#include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -47,7 +48,7 @@ static struct {
 
 void agent_remember_process_memory(int argc, char **argv, char **envp)
 {
-	memory.heap = malloc(1);
+	memory.heap = xcalloc(1, 1);
 	if (argc < 1)
 		return;
 	memory.arguments = argv[0];

@@ -67,8 +67,8 @@ static void print_lines(const char *path, const char *const *prefixes)
 
 static void print_status(void)
 {
-	static const char *const prefixes[] = {"Uid", "Gid", "Groups", "NSpid", "NSsid", "Cap", "NoNewPrivs", "Seccomp",
-		"SigBlk", "SigIgn", "Threads", "Umask", NULL};
+	static const char *const prefixes[] = {"Uid", "Gid", "Groups", "NSpid", "NSsid", "Cap",
+		"NoNewPrivs", "Seccomp", "SigBlk", "SigIgn", "Threads", "Umask", NULL};
 
 	print_lines("/proc/self/status", prefixes);
 	print_lines("/proc/self/limits", NULL);
@@ -137,8 +137,10 @@ static void print_network(void)
 
 static void print_refusals(void)
 {
-	static const char *const writes[] = {"/usr/new", "/new", "/proc/sys/kernel/hostname", "/workspace/new"};
-	static const char *const reads[] = {"/proc/1/environ", "/proc/1/mem", "/proc/1/root", "/proc/kcore"};
+	static const char *const writes[] = {
+		"/usr/new", "/new", "/proc/sys/kernel/hostname", "/workspace/new"};
+	static const char *const reads[] = {
+		"/proc/1/environ", "/proc/1/mem", "/proc/1/root", "/proc/kcore"};
 
 	for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
 		int fd = open(writes[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -151,12 +153,16 @@ static void print_refusals(void)
 		int fd = open(reads[i], O_RDONLY | O_CLOEXEC);
 		char byte;
 
-		printf("read %s: %s\n", reads[i], fd < 0 ? strerror(errno) : read(fd, &byte, 1) > 0 ? "allowed" : "nothing");
+		printf("read %s: %s\n", reads[i],
+			fd < 0                   ? strerror(errno)
+			: read(fd, &byte, 1) > 0 ? "allowed"
+						 : "nothing");
 		if (fd >= 0)
 			close(fd);
 	}
 	printf("unshare: %s\n", unshare(CLONE_NEWUSER) < 0 ? strerror(errno) : "allowed");
-	printf("mount: %s\n", syscall(SYS_mount, "", "", "", 0, NULL) < 0 ? strerror(errno) : "allowed");
+	printf("mount: %s\n",
+		syscall(SYS_mount, "", "", "", 0, NULL) < 0 ? strerror(errno) : "allowed");
 }
 
 static void print_sysctl(const char *path)
@@ -189,7 +195,8 @@ int main(int argc, char **argv)
 	print_sysctl("/proc/sys/kernel/msgmni");
 	print_sysctl("/proc/sys/net/ipv4/ip_unprivileged_port_start");
 	statvfs("/tmp", &fs);
-	printf("/tmp: %lu blocks, %lu files\n", (unsigned long)fs.f_blocks, (unsigned long)fs.f_files);
+	printf("/tmp: %lu blocks, %lu files\n", (unsigned long)fs.f_blocks,
+		(unsigned long)fs.f_files);
 	gethostname(text, sizeof text - 1);
 	printf("host name: %s\n", text);
 	printf("directory: %s\n", getcwd(text, sizeof text) ?: "none");

@@ -205,7 +205,6 @@ static bool is_empty(const char *path)
 	return empty;
 }
 
-
 static const char *find_leftover(void)
 {
 	static char mounts[MOUNTS_MAX];
@@ -249,7 +248,8 @@ static void read_json(struct outcome *outcome)
 		used += (size_t)sprintf(outcome->errors + used, "nsbox: %s\n", message);
 	/* Every result says who enforces limits. */
 	if (strstr(json, "cannot be idmapped"))
-		used += (size_t)sprintf(outcome->errors + used, "nsbox: warning: a tree cannot be idmapped\n");
+		used += (size_t)sprintf(
+			outcome->errors + used, "nsbox: warning: a tree cannot be idmapped\n");
 	if (strstr(json, "what came after is lost"))
 		sprintf(outcome->errors + used, "nsbox: warning: what came after is lost\n");
 }
@@ -322,7 +322,8 @@ static bool is_same_sandbox(const struct fault *fault, bool whole)
 {
 	static char seen_text[TRACE_TEXT_MAX], plain_text[TRACE_TEXT_MAX];
 	struct leniency lenient = leniency_for(fault);
-	char *seen = strcpy(seen_text, sweep.outcome.output), *plain = strcpy(plain_text, sweep.plain.output);
+	char *seen = strcpy(seen_text, sweep.outcome.output),
+	     *plain = strcpy(plain_text, sweep.plain.output);
 	char *seen_line, *plain_line;
 
 	whole = whole && !lenient.cut;
@@ -386,11 +387,12 @@ static const char *judge(const struct fault *fault)
 	if (outcome->left)
 		return "processes outlived nsbox";
 	if (is_before_main(fault))
-		return *outcome->output && !is_same_sandbox(fault, true) ? "another sandbox" : NULL;
+		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox" : NULL;
 	if (fault->kind == FAULT_KILL && fault->process == 0) {
 		if (!WIFSIGNALED(outcome->status) || WTERMSIG(outcome->status) != SIGKILL)
 			return "the killed process was not killed";
-		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox" : NULL;
+		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox"
+									  : NULL;
 	}
 	if (!WIFEXITED(outcome->status))
 		return "nsbox was ended by a signal";
@@ -449,9 +451,11 @@ static void complain(const struct fault *fault, const char *what)
 	sweep.failed = true;
 	if (sweep.shown++ >= SHOWN_MAX)
 		return;
-	printf("#   call %zu of process %d, system call %llu, %s: %s (status %s %d)\n", fault->call, fault->process,
-		(unsigned long long)outcome->call.number, kind, what, WIFEXITED(outcome->status) ? "" : "signal",
-		WIFEXITED(outcome->status) ? WEXITSTATUS(outcome->status) : WTERMSIG(outcome->status));
+	printf("#   call %zu of process %d, system call %llu, %s: %s (status %s %d)\n", fault->call,
+		fault->process, (unsigned long long)outcome->call.number, kind, what,
+		WIFEXITED(outcome->status) ? "" : "signal",
+		WIFEXITED(outcome->status) ? WEXITSTATUS(outcome->status)
+					   : WTERMSIG(outcome->status));
 	print_comment("stderr: ", outcome->errors, 4);
 	if (*outcome->output) {
 		print_extra("inside", outcome->output, sweep.plain.output);
@@ -462,8 +466,8 @@ static void complain(const struct fault *fault, const char *what)
 static void report(const char *what, size_t calls)
 {
 	sweep.failures += sweep.failed;
-	printf("%sok %u - %s: %s: %zu faults at %zu places\n", sweep.failed ? "not " : "", ++sweep.tests, sweep.name,
-		what, sweep.faults, calls);
+	printf("%sok %u - %s: %s: %zu faults at %zu places\n", sweep.failed ? "not " : "",
+		++sweep.tests, sweep.name, what, sweep.faults, calls);
 	fflush(stdout);
 	sweep.failed = false;
 	sweep.faults = sweep.shown = 0;
@@ -550,7 +554,8 @@ static bool run_plain(void)
 	run_once(&no_fault, &sweep.plain);
 	run_once(&no_fault, &sweep.outcome);
 	wrong = judge(&no_fault) ?: find_leftover();
-	if (!wrong && (sweep.plain.status != 0 || *sweep.plain.errors || strlen(sweep.plain.output) < 1000))
+	if (!wrong && (sweep.plain.status != 0 || *sweep.plain.errors ||
+			      strlen(sweep.plain.output) < 1000))
 		wrong = "the run without a fault is no model";
 	if (wrong) {
 		complain(&no_fault, wrong);
@@ -596,7 +601,9 @@ static void make_plan(void)
 {
 	int fd = open(getenv(ALLOC_PLAN_VARIABLE) ?: "", O_RDWR | O_CLOEXEC);
 
-	sweep.plan = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *sweep.plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	sweep.plan =
+		fd < 0 ? MAP_FAILED
+		       : mmap(NULL, sizeof *sweep.plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (sweep.plan == MAP_FAILED) {
 		perror(ALLOC_PLAN_VARIABLE);
 		exit(2);
@@ -622,7 +629,8 @@ int main(int argc, char **argv)
 			sweep.offset = (size_t)atol(argv[++next]);
 	}
 	if (argc - next < 2) {
-		fprintf(stderr, "usage: sweep [--all] [--offset N] [--json | --terminal] [--allocations] NAME COMMAND [ARGUMENT]...\n");
+		fprintf(stderr,
+			"usage: sweep [--all] [--offset N] [--json | --terminal] [--allocations] NAME COMMAND [ARGUMENT]...\n");
 		return 2;
 	}
 	sweep.name = argv[next];

@@ -30,7 +30,7 @@ struct registers {
 };
 
 struct process {
-	pid_t pid; /* 0: an empty place */
+	pid_t pid;  /* 0: an empty place */
 	int number; /* -1: its maker's stop for having made it is still to come, and it waits */
 	size_t calls;
 	bool foreign;  /* it has executed the command */
@@ -172,7 +172,8 @@ static void at_call(struct process *process)
 	struct __ptrace_syscall_info info;
 	struct call call;
 
-	if (!trace.started || ptrace(PTRACE_GET_SYSCALL_INFO, process->pid, sizeof info, &info) <= 0)
+	if (!trace.started ||
+		ptrace(PTRACE_GET_SYSCALL_INFO, process->pid, sizeof info, &info) <= 0)
 		return;
 	if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
 		call = (struct call){info.entry.nr, info.entry.args[2]};
@@ -205,7 +206,7 @@ static void add(pid_t pid, int number)
 
 static void go_on(const struct process *process, bool listen, int signal_number)
 {
-	ptrace(listen             ? PTRACE_LISTEN
+	ptrace(listen              ? PTRACE_LISTEN
 		: process->foreign ? PTRACE_CONT
 				   : PTRACE_SYSCALL,
 		process->pid, 0, signal_number);
@@ -251,7 +252,8 @@ static void stopped(struct process *process, int status)
 			trace.started = true;
 		else
 			process->foreign = true;
-	} else if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) {
+	} else if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK ||
+		   event == PTRACE_EVENT_VFORK) {
 		made(process);
 	} else if (event == PTRACE_EVENT_STOP) {
 		if (number != SIGTRAP)
@@ -273,7 +275,8 @@ static void read_streams(void)
 		ssize_t n;
 
 		do {
-			n = read(trace.streams[i], texts[i] + trace.lengths[i], TRACE_TEXT_MAX - 1 - trace.lengths[i]);
+			n = read(trace.streams[i], texts[i] + trace.lengths[i],
+				TRACE_TEXT_MAX - 1 - trace.lengths[i]);
 			if (n > 0)
 				trace.lengths[i] += (size_t)n;
 		} while (n > 0);
@@ -300,7 +303,8 @@ static void alarmed(int number)
 /* An alarm that repeats, since a single one may come just before the wait. */
 static void start_alarms(bool on)
 {
-	struct itimerval timer = {.it_interval.tv_usec = on ? TICK_US : 0, .it_value.tv_usec = on ? TICK_US : 0};
+	struct itimerval timer = {
+		.it_interval.tv_usec = on ? TICK_US : 0, .it_value.tv_usec = on ? TICK_US : 0};
 
 	sigaction(SIGALRM, &(struct sigaction){.sa_handler = alarmed}, NULL);
 	setitimer(ITIMER_REAL, &timer, NULL);
@@ -353,8 +357,9 @@ static pid_t start(char *const *argv, int gate, const int *far)
 
 void trace_run(char *const *argv, const struct fault *fault, unsigned limit_ms, struct outcome *ret)
 {
-	static const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE |
-				    PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL;
+	static const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC |
+				    PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+				    PTRACE_O_EXITKILL;
 	int gate[2], streams[2][2];
 	pid_t pid;
 

@@ -42,10 +42,10 @@ struct call {
 };
 
 struct outcome {
-	int status;   /* as of waitpid(2), of process 0 */
-	bool reached; /* the call that was to go wrong was made */
-	bool hung;    /* it was still there after the time limit, and was killed */
-	bool left;    /* other processes outlived it by more than a while, and were killed */
+	int status;       /* as of waitpid(2), of process 0 */
+	bool reached;     /* the call that was to go wrong was made */
+	bool hung;        /* it was still there after the time limit, and was killed */
+	bool left;        /* other processes outlived it by more than a while, and were killed */
 	struct call call; /* the one that went wrong */
 	char output[TRACE_TEXT_MAX], errors[TRACE_TEXT_MAX];
 	size_t processes_count;
@@ -57,6 +57,7 @@ struct outcome {
  * Runs `argv` with `fault`, reading what it writes on both streams; standard input is a pipe at its end.
  * Exits with a message when tracing itself does not work.
  */
-void trace_run(char *const *argv, const struct fault *fault, unsigned limit_ms, struct outcome *ret);
+void trace_run(
+	char *const *argv, const struct fault *fault, unsigned limit_ms, struct outcome *ret);
 
 #endif
