@@ -307,7 +307,7 @@ static void start_command(const struct agent_exec *exec)
 	if (exec->cgroup_procs >= 0)
 		close(exec->cgroup_procs);
 	if (start.errnum) {
-		message.type = start.executing ? AGENT_EXEC_FAILED : AGENT_FAILED;
+		message.type = start.executing ? AGENT_EXEC_FAILED : AGENT_NOT_STARTED;
 		message.value = start.errnum;
 		message.error = start.error;
 		say(&message);

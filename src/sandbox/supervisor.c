@@ -39,7 +39,10 @@ enum {
 	SETUP_DEADLINE_MS = 60 * 1000,
 	DRAIN_DEADLINE_MS = 2000,
 	PROGRESS_MS = 1000,
-	FIRST_TICK_MS = 10
+	FIRST_TICK_MS = 10,
+	CLOCK_SLACK_US = 1000 * 1000, /* the kernel counts CPU time in ticks, by another clock */
+	CPUS_MAX = 8192,              /* that Linux can be built for */
+	ERRNO_END = 4096              /* greater than every errno of the kernel's */
 };
 
 enum state { SETTING_UP, RUNNING, OVER };
@@ -272,12 +275,24 @@ static bool take_created(
 	return true;
 }
 
-static bool take_exec_failed(struct run *run, struct agent_message *message)
+/* What came from outside of the supervisor becomes an error without advice. */
+static void take_error(const struct agent_message *message, const char *context, struct error *ret)
 {
-	message->error.text[sizeof message->error.text - 1] = '\0';
-	message->error.hint[sizeof message->error.hint - 1] = '\0';
-	run->exec->exec_errno = message->value > 0 ? message->value : EIO;
-	run->exec->error = message->error;
+	error_set(ret, 0, "%s%.*s", context, ERROR_TEXT_MAX - 1, message->error.text);
+	ret->errnum = message->value;
+}
+
+static bool is_errno(int value)
+{
+	return value > 0 && value < ERRNO_END;
+}
+
+static bool take_exec_failed(struct run *run, const struct agent_message *message)
+{
+	if (!is_errno(message->value))
+		return false;
+	take_error(message, "", &run->exec->error);
+	run->exec->exec_errno = message->value;
 	run->exec->ended_by = ENDED_EXITED;
 	run->exec->exit_code = run->exec->exec_errno == ENOENT ? 127 : 126;
 	run->stopped_by_us = true;
@@ -285,11 +300,38 @@ static bool take_exec_failed(struct run *run, struct agent_message *message)
 	return true;
 }
 
+static bool take_not_started(struct run *run, const struct agent_message *message)
+{
+	struct error err;
+
+	if (!is_errno(message->value))
+		return false;
+	take_error(message, "the command was not started: ", &err);
+	fail(run, &err);
+	return true;
+}
+
 static void next_command(struct run *run);
+
+/* Whether a machine can have used as much since the command's start. */
+static bool is_possible_usage(const struct run *run, const struct agent_message *message)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t cpu = (now_us() - run->started_us + CLOCK_SLACK_US) * CPUS_MAX;
+
+	return message->memory_peak_bytes <= memory && message->cpu_user_us <= cpu &&
+	       message->cpu_system_us <= cpu;
+}
+
+static bool is_end(int status)
+{
+	return (status & ~0xffff) == 0 &&
+	       (WIFEXITED(status) || (WIFSIGNALED(status) && WTERMSIG(status) < NSIG));
+}
 
 static bool take_ended(struct run *run, const struct agent_message *message)
 {
-	if (!WIFEXITED(message->value) && !WIFSIGNALED(message->value))
+	if (!is_end(message->value) || !is_possible_usage(run, message))
 		return false;
 	run->wait_status = message->value;
 	run->ended = *message;
@@ -300,17 +342,21 @@ static bool take_ended(struct run *run, const struct agent_message *message)
 	return true;
 }
 
-static bool take_failed(struct run *run, struct agent_message *message)
+/* Before foreign code runs, so that what the child advises is believed. */
+static bool take_failed(struct run *run, const struct agent_message *message)
 {
-	message->error.text[sizeof message->error.text - 1] = '\0';
-	message->error.hint[sizeof message->error.hint - 1] = '\0';
-	message->error.errnum = message->value;
-	fail(run, &message->error);
+	struct error err;
+
+	if (message->value && !is_errno(message->value))
+		return false;
+	take_error(message, "", &err);
+	error_hint(&err, "%.*s", ERROR_HINT_MAX - 1, message->error.hint);
+	fail(run, &err);
 	return true;
 }
 
-static bool take_message(
-	struct run *run, struct agent_message *message, size_t length, int *fds, size_t fds_count)
+static bool take_message(struct run *run, const struct agent_message *message, size_t length,
+	int *fds, size_t fds_count)
 {
 	bool whole = length == sizeof *message,
 	     brief = length == offsetof(struct agent_message, error);
@@ -319,8 +365,10 @@ static bool take_message(
 		return take_created(run, message, fds, fds_count);
 	if (fds_count > 0)
 		return false;
-	if (message->type == AGENT_FAILED && whole)
+	if (run->state == SETTING_UP && message->type == AGENT_FAILED && whole)
 		return take_failed(run, message);
+	if (run->state == RUNNING && message->type == AGENT_NOT_STARTED && whole)
+		return take_not_started(run, message);
 	if (run->state == RUNNING && message->type == AGENT_EXEC_FAILED && whole)
 		return take_exec_failed(run, message);
 	if (run->state == RUNNING && message->type == AGENT_ENDED && brief)
@@ -697,6 +745,16 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t peak_of(const struct rusage *usage)
+{
+	return (uint64_t)usage->ru_maxrss * 1024;
+}
+
 static uint64_t without(uint64_t all, uint64_t part)
 {
 	return all > part ? all - part : 0;
@@ -724,11 +782,11 @@ static void finish_usage(struct run *run, const struct rusage *all)
 		return;
 	/* Of all that the kernel counted, the greatest process may be one of an earlier command. */
 	if (run->ended.type == AGENT_ENDED)
-		usage->memory_peak_bytes =
-			larger(usage->memory_peak_bytes, run->ended.memory_peak_bytes);
+		usage->memory_peak_bytes = larger(usage->memory_peak_bytes,
+			all ? smaller(run->ended.memory_peak_bytes, peak_of(all))
+			    : run->ended.memory_peak_bytes);
 	else if (all && run->index == 0)
-		usage->memory_peak_bytes =
-			larger(usage->memory_peak_bytes, (uint64_t)all->ru_maxrss * 1024);
+		usage->memory_peak_bytes = larger(usage->memory_peak_bytes, peak_of(all));
 	if (all) {
 		usage->cpu_user_us =
 			without(larger(timeval_us(&all->ru_utime), run->seen_cpu_user_us),

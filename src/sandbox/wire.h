@@ -8,7 +8,11 @@
  *
  * Upwards, descriptors come with AGENT_CREATED only, which is sent before foreign code runs. After that
  * the supervisor offers no room for any, and takes what the agent says as hostile: a message of a wrong
- * length or type, or out of turn, ends the sandbox.
+ * length or type, out of turn, or with numbers that cannot be, ends the sandbox. Text of it is shown
+ * as a part of a sentence of the supervisor's, without control characters, and advice of it is not.
+ *
+ *     before AGENT_CREATED    AGENT_CREATED, AGENT_FAILED
+ *     after it                AGENT_NOT_STARTED, AGENT_EXEC_FAILED or AGENT_ENDED, once for each command
  */
 
 #include <stdint.h>
@@ -21,7 +25,8 @@ enum { WIRE_FDS_MAX = 20 };
 enum agent_message_type {
 	AGENT_CREATED =
 		1, /* with descriptors: /proc, one for each tmpfs, then the terminal's master where there is one */
-	AGENT_FAILED, /* something before the execution of a command failed: error */
+	AGENT_FAILED,      /* setting up failed: value is errno or 0, error says what */
+	AGENT_NOT_STARTED, /* what comes before the execution of a command failed: the same */
 	AGENT_EXEC_FAILED, /* the command could not be executed: value is errno, error says what was tried */
 	AGENT_ENDED, /* the command ended: value is its wait status */
 };
@@ -35,7 +40,7 @@ struct agent_message {
 		cpu_user_us; /* AGENT_ENDED: of all processes that ended since the command started */
 	uint64_t cpu_system_us;
 	uint64_t memory_peak_bytes; /* AGENT_ENDED: of the greatest single process */
-	struct error error;         /* sent with AGENT_FAILED and AGENT_EXEC_FAILED only */
+	struct error error;         /* not sent with AGENT_CREATED and AGENT_ENDED */
 };
 
 enum agent_request_type {

@@ -4,15 +4,33 @@
 #include "util/error.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A message is one line whatever a path or an argument in it contained. */
+#include "util/utf8.h"
+
+/* C0, DEL, and C1, which some terminals obey as they obey escapes. */
+static bool is_control(const uint8_t *character, size_t length)
+{
+	if (length == 1)
+		return *character < 0x20 || *character == 0x7f;
+	return length == 2 && character[0] == 0xc2 && character[1] < 0xa0;
+}
+
+/* A message is one line of text whatever a path or an argument in it contained. */
 static void flatten(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
+	size_t length = strlen(text), bad;
+
+	for (size_t at = 0, n; at < length; at += n) {
+		n = utf8_next(text + at, length - at, &bad);
+		if (n > 0 && !is_control((const uint8_t *)text + at, n))
+			continue;
+		n = n > 0 ? n : bad;
+		memset(text + at, '?', n);
+	}
 }
 
 int error_set(struct error *err, int errnum, const char *format, ...)

@@ -17,7 +17,7 @@ enum { ERROR_TEXT_MAX = 512, ERROR_HINT_MAX = 512 };
 
 struct error {
 	int errnum;                /* 0 where no system call failed */
-	char text[ERROR_TEXT_MAX]; /* one line, no newline, valid UTF-8 where its parts were */
+	char text[ERROR_TEXT_MAX]; /* one line of UTF-8 without control characters */
 	char hint[ERROR_HINT_MAX]; /* one line or empty */
 };
 

@@ -176,7 +176,89 @@ static void a_text_without_an_end_is_ended(void **state)
 	run(&result);
 	assert_int_equal(result.execs[0].exit_code, 127);
 	assert_int_equal(strlen(result.execs[0].error.text), ERROR_TEXT_MAX - 1);
-	assert_int_equal(strlen(result.execs[0].error.hint), ERROR_HINT_MAX - 1);
+	assert_string_equal(result.execs[0].error.hint, "");
+}
+
+/* What runs in the sandbox must not speak to the person in front of the terminal in nsbox's name. */
+static void a_text_is_shown_as_text_and_advice_is_not_taken(void **state)
+{
+	static const char hostile[] = "\x1b]0;x\x07\n\x7f\xc2\x9b""2J\xff" "gr\xc3\xbcn";
+	static const uint32_t types[] = {AGENT_FAILED, AGENT_NOT_STARTED, AGENT_EXEC_FAILED};
+	struct run_result result;
+
+	for (size_t i = 0; i < 3; i++) {
+		const struct error *err = &result.execs[0].error;
+
+		if (types[i] != AGENT_FAILED)
+			send_later(AGENT_CREATED, 0, false, 1);
+		send_later(types[i], EPERM, true, 0);
+		strcpy(sent[sent_count - 1].message.error.text, hostile);
+		strcpy(sent[sent_count - 1].message.error.hint, "sudo \x1b[1m sh");
+		run(&result);
+		assert_non_null(strstr(err->text, "?]0;x??\?\?\?2J?gr\xc3\xbcn"));
+		assert_string_equal(err->hint, types[i] == AGENT_FAILED ? "sudo ?[1m sh" : "");
+		assert_int_equal(result.execs[0].ended_by, types[i] == AGENT_EXEC_FAILED ? ENDED_EXITED : ENDED_SETUP);
+	}
+}
+
+/* All types in all states but those that are right, short and whole. */
+static void what_comes_out_of_turn_ends_the_sandbox(void **state)
+{
+	struct run_result result;
+
+	for (int created = 0; created < 2; created++)
+		for (uint32_t type = 0; type < 10; type++)
+			for (int whole = 0; whole < 2; whole++) {
+				bool right = created ? type == AGENT_NOT_STARTED || type == AGENT_EXEC_FAILED
+						     : type == AGENT_FAILED;
+
+				if ((right && whole) || (!whole && type == (created ? AGENT_ENDED : AGENT_CREATED)))
+					continue;
+				if (created)
+					send_later(AGENT_CREATED, 0, false, 1);
+				send_later(type, EPERM, whole, 0);
+				run(&result);
+				assert_int_equal(result.execs[0].ended_by, ENDED_SETUP);
+				assert_non_null(strstr(result.execs[0].error.text, "makes no sense"));
+			}
+}
+
+static void numbers_that_cannot_be_end_the_sandbox(void **state)
+{
+	static const struct {
+		uint32_t type;
+		int32_t value;
+		uint64_t user_us, system_us, memory_bytes;
+	} sendings[] = {
+		{.type = AGENT_ENDED, .memory_bytes = UINT64_MAX},
+		{.type = AGENT_ENDED, .memory_bytes = UINT64_C(1) << 62},
+		{.type = AGENT_ENDED, .user_us = UINT64_MAX},
+		{.type = AGENT_ENDED, .system_us = UINT64_C(1) << 50},
+		{.type = AGENT_ENDED, .value = 1 << 16},
+		{.type = AGENT_ENDED, .value = INT32_MIN},
+		{.type = AGENT_ENDED, .value = 126},
+		{.type = AGENT_ENDED, .value = -1},
+		{.type = AGENT_EXEC_FAILED, .value = 0},
+		{.type = AGENT_EXEC_FAILED, .value = -ENOENT},
+		{.type = AGENT_EXEC_FAILED, .value = INT32_MAX},
+		{.type = AGENT_NOT_STARTED, .value = 0},
+		{.type = AGENT_NOT_STARTED, .value = 1 << 20},
+	};
+	struct run_result result;
+
+	for (size_t i = 0; i < sizeof sendings / sizeof *sendings; i++) {
+		struct agent_message *message;
+
+		send_later(AGENT_CREATED, 0, false, 1);
+		send_later(sendings[i].type, sendings[i].value, sendings[i].type != AGENT_ENDED, 0);
+		message = &sent[1].message;
+		message->cpu_user_us = sendings[i].user_us;
+		message->cpu_system_us = sendings[i].system_us;
+		message->memory_peak_bytes = sendings[i].memory_bytes;
+		run(&result);
+		assert_int_equal(result.execs[0].ended_by, ENDED_SETUP);
+		assert_non_null(strstr(result.execs[0].error.text, "makes no sense"));
+	}
 }
 
 /* 0x7f is how waitpid says «stopped»: no end. */
@@ -210,6 +292,9 @@ int main(void)
 		cmocka_unit_test(descriptors_are_not_taken_once_code_runs),
 		cmocka_unit_test(nothing_is_created_twice),
 		cmocka_unit_test(a_text_without_an_end_is_ended),
+		cmocka_unit_test(a_text_is_shown_as_text_and_advice_is_not_taken),
+		cmocka_unit_test(what_comes_out_of_turn_ends_the_sandbox),
+		cmocka_unit_test(numbers_that_cannot_be_end_the_sandbox),
 		cmocka_unit_test(a_status_that_is_no_end_ends_the_sandbox),
 		cmocka_unit_test(silence_is_the_end_of_the_first_process),
 	};
