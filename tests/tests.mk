@@ -99,10 +99,12 @@ tests_unit_test_tasks_SOURCES = tests/unit/test_tasks.c
 tests_unit_test_tasks_LDADD = $(unit_ldadd)
 
 if HAVE_CMOCKA
-unit_tests += tests/unit/test_supervisor
+unit_tests += tests/unit/test_supervisor tests/unit/test_wire
 endif
 tests_unit_test_supervisor_SOURCES = tests/unit/test_supervisor.c
 tests_unit_test_supervisor_LDADD = $(unit_ldadd)
+tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
+tests_unit_test_wire_LDADD = $(unit_ldadd)
 
 # Fuzzers, where clang is there, each for so long.
 FUZZ_SECONDS = 60

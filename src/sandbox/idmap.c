@@ -23,7 +23,10 @@
 #include "util/error.h"
 #include "util/file.h"
 
-enum { CONTAINER_IDS_MIN = 2000 }; /* a map with fewer ids has none to spare */
+enum {
+	CONTAINER_IDS_MIN = 2000, /* a map with fewer ids has none to spare */
+	NOBODY = 65534
+};
 
 static const char slots_dir[] = "/run/nsbox";
 static const char slots_path[] = "/run/nsbox/ids";
@@ -47,75 +50,122 @@ static int open_slots(struct error *err)
 	return fd;
 }
 
-/* Locks a free slot; the search begins at a place that differs from process to process. */
-static int take_slot(int fd, struct error *err)
+/* Locks one of `count` slots that is free; the search begins at a place that differs from process to process. */
+static int take_slot(int fd, unsigned count, struct error *err)
 {
 	unsigned start = (unsigned)getpid() * 61;
 
-	for (unsigned i = 0; i < IDMAP_SLOTS; i++) {
-		unsigned slot = (start + i) % IDMAP_SLOTS;
+	for (unsigned i = 0; i < count; i++) {
+		unsigned slot = (start + i) % count;
 		struct flock lock = {
 			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
 
 		if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
 			return (int)slot;
 		if (errno != EAGAIN && errno != EACCES)
-			return error_set(err, errno, "locking a range of ids in %s", slots_path);
+			return error_set(err, errno, "locking ids in %s", slots_path);
 	}
-	return error_set(err, 0, "all %d ranges of ids are taken: that many sandboxes run already",
-		IDMAP_SLOTS);
+	return error_set(err, 0,
+		"all ids for sandboxes are taken: %u run already, which is as many as can", count);
 }
 
-/* Whether ids FIRST to FIRST+COUNT-1 exist in this user namespace; *ret_last is the greatest id that does. */
-static bool ids_are_mapped(uint32_t first, uint32_t count, uint32_t *ret_last)
+/* What one of the maps of this user namespace has. */
+struct ids {
+	bool slots;           /* the ids of all slots */
+	uint32_t first, last; /* the greatest ids that are there in one piece */
+};
+
+static void read_ids(const char *path, struct ids *ret)
 {
 	char text[4096];
-	bool found = false;
 
-	*ret_last = 0;
-	if (read_small_file(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) < 0)
-		return true; /* writing the map will tell */
+	*ret = (struct ids){0};
+	if (read_small_file(AT_FDCWD, path, text, sizeof text) < 0) {
+		ret->slots = true; /* writing the map will tell */
+		return;
+	}
 	for (char *line = text; line; line = strchr(line, '\n')) {
 		unsigned long inside, outside, length;
 
 		line += *line == '\n';
-		if (sscanf(line, "%lu %lu %lu", &inside, &outside, &length) != 3)
+		if (sscanf(line, "%lu %lu %lu", &inside, &outside, &length) != 3 || length == 0)
 			continue;
-		if (first >= inside && (uint64_t)first + count <= (uint64_t)inside + length)
-			found = true;
-		if (inside + length - 1 > *ret_last)
-			*ret_last = (uint32_t)(inside + length - 1);
+		ret->slots |= inside <= IDMAP_SLOT_FIRST &&
+			      inside + length >=
+				      IDMAP_SLOT_FIRST + (uint64_t)IDMAP_SLOTS * IDMAP_SLOT_SIZE;
+		if (inside + length - 1 >= ret->last)
+			*ret = (struct ids){
+				ret->slots, (uint32_t)inside, (uint32_t)(inside + length - 1)};
 	}
-	return found;
+}
+
+/*
+ * A container's own map: the greatest ids are the least likely to be somebody's, nobody's aside. *ret_top is
+ * the greatest of those that sandboxes can have. Returns how many there are.
+ */
+static uint32_t spare_ids(const struct ids *ids, uint32_t *ret_top)
+{
+	uint32_t wanted = ids->last < 8192 ? 500 : IDMAP_SLOTS;
+	uint32_t top = ids->last;
+
+	if (top < CONTAINER_IDS_MIN)
+		return 0;
+	if (top >= NOBODY && top < NOBODY + wanted)
+		top = NOBODY - 1;
+	*ret_top = top;
+	if (top < ids->first)
+		return 0;
+	return top - ids->first < wanted ? top - ids->first : wanted;
+}
+
+/* The single id of slot N: no other sandbox has the slot, and so none has the id. */
+static int choose_single(int fd, const struct ids *uids, const struct ids *gids,
+	struct idmap *idmap, char *ret_note, size_t note_size, struct error *err)
+{
+	uint32_t uid_top = 0, gid_top = 0;
+	uint32_t uid_count = spare_ids(uids, &uid_top), gid_count = spare_ids(gids, &gid_top);
+	uint32_t last = uids->last < gids->last ? uids->last : gids->last;
+	int slot;
+
+	if (uid_count == 0 || gid_count == 0)
+		return error_set(err, 0,
+			"only ids up to %u exist in this user namespace: none is free for a sandbox",
+			last);
+	slot = take_slot(fd, uid_count < gid_count ? uid_count : gid_count, err);
+	if (slot < 0)
+		return -1;
+	idmap->range = false;
+	idmap->host_uid = uid_top - (uint32_t)slot;
+	idmap->host_gid = gid_top - (uint32_t)slot;
+	snprintf(ret_note, note_size,
+		"ids above %u do not exist in this user namespace, so the sandbox has the single id %u",
+		last, idmap->host_uid);
+	return 0;
 }
 
 static int choose_for_root(const struct spec *spec, bool single, struct idmap *idmap,
 	char *ret_note, size_t note_size, struct error *err)
 {
 	cleanup_close int fd = open_slots(err);
-	uint32_t last;
+	struct ids uids, gids;
 	int slot;
 
 	if (fd < 0)
 		return -1;
-	slot = take_slot(fd, err);
+	idmap->by_parent = true;
+	read_ids("/proc/self/uid_map", &uids);
+	read_ids("/proc/self/gid_map", &gids);
+	if (!uids.slots || !gids.slots) {
+		if (choose_single(fd, &uids, &gids, idmap, ret_note, note_size, err) < 0)
+			return -1;
+		idmap->slot_fd = move_fd(&fd);
+		return 0;
+	}
+	slot = take_slot(fd, IDMAP_SLOTS, err);
 	if (slot < 0)
 		return -1;
-	idmap->by_parent = true;
 	idmap->first = IDMAP_SLOT_FIRST + (uint32_t)slot * IDMAP_SLOT_SIZE;
 	idmap->range = !single;
-	if (!ids_are_mapped(idmap->first, IDMAP_SLOT_SIZE, &last)) {
-		/* A container's own map: the greatest ids are the least likely to be somebody's. */
-		if (last < CONTAINER_IDS_MIN)
-			return error_set(err, 0,
-				"only ids up to %u exist in this user namespace: none is free for a sandbox",
-				last);
-		idmap->range = false;
-		idmap->first = last - 1 - (uint32_t)slot % (last < 8192 ? 500 : 4096);
-		snprintf(ret_note, note_size,
-			"ids above %u do not exist in this user namespace, so the sandbox has the single id %u",
-			last, idmap->first);
-	}
 	idmap->host_uid = idmap->first + (idmap->range ? spec->uid : 0);
 	idmap->host_gid = idmap->first + (idmap->range ? spec->gid : 0);
 	idmap->slot_fd = move_fd(&fd);

@@ -4,6 +4,8 @@
 #include "sandbox/wire.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +14,18 @@ union control {
 	struct cmsghdr header;
 	char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
 };
+
+/* Whether there is room for a message. */
+static bool wait_for_room(int socket)
+{
+	struct pollfd fd = {.fd = socket, .events = POLLOUT};
+	int n;
+
+	do
+		n = poll(&fd, 1, WIRE_SEND_MS);
+	while (n < 0 && errno == EINTR);
+	return n > 0;
+}
 
 int wire_send(int socket, const void *message, size_t length, const int *fds, size_t fds_count,
 	int nowait)
@@ -31,8 +45,8 @@ int wire_send(int socket, const void *message, size_t length, const int *fds, si
 		memcpy(CMSG_DATA(&control.header), fds, sizeof(int) * fds_count);
 	}
 	do
-		n = sendmsg(socket, &header, MSG_NOSIGNAL | (nowait ? MSG_DONTWAIT : 0));
-	while (n < 0 && errno == EINTR);
+		n = sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && (errno == EINTR || (errno == EAGAIN && !nowait && wait_for_room(socket))));
 	return n < 0 ? -1 : 0;
 }
 

@@ -20,7 +20,7 @@
 
 #include "util/error.h"
 
-enum { WIRE_FDS_MAX = 20 };
+enum { WIRE_FDS_MAX = 20, WIRE_SEND_MS = 2000 };
 
 enum agent_message_type {
 	AGENT_CREATED =
@@ -57,7 +57,10 @@ struct agent_request {
 		more; /* another exec follows: end what this one leaves behind before saying that it ended */
 };
 
-/* Sends one message; without waiting with `nowait`. Returns 0, or -1 with errno. */
+/*
+ * Sends one message; without waiting with `nowait`, else for WIRE_SEND_MS at most, as the other side may
+ * be one that takes nothing. Returns 0, or -1 with errno (EAGAIN: no room).
+ */
 int wire_send(int socket, const void *message, size_t length, const int *fds, size_t fds_count,
 	int nowait);
 

@@ -212,3 +212,66 @@ mounts_of() {
   box -- grep -c . /proc/keys
   [ "$output" = 0 ]
 }
+
+# Runs a shell's line as root of a container with ids 0 to 2299 and a /run of its own; $5 is nsbox.
+in_container() {
+  cat >"$place/container.py" <<'END'
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+made, mapped = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    os.dup2(os.open(sys.argv[1], os.O_RDONLY), 5)
+    if libc.unshare(0x10000000 | 0x20000) != 0: # CLONE_NEWUSER, CLONE_NEWNS
+        os._exit(99)
+    os.write(made[1], b"x")
+    os.read(mapped[0], 1)
+    os.setgroups([]); os.setgid(0); os.setuid(0)
+    os.execvp("bash", ["bash", "-c", "mount --make-rprivate / && mount -t tmpfs none /run && " + sys.argv[2]])
+os.read(made[0], 1)
+for kind in "uid", "gid":
+    with open(f"/proc/{child}/{kind}_map", "w") as f:
+        f.write("0 100000 2300")
+os.write(mapped[1], b"x")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+END
+  python3 "$place/container.py" "$nsbox" "$1"
+}
+
+@test "ids: in a container with few, each sandbox has one of its own, or there is none" {
+  am_root || skip "only root can make such a container"
+  command -v python3 >/dev/null || skip "no python3"
+  observe in_container '/proc/self/fd/5 run --json -- true'
+  [ "$status" = 0 ]
+  result=$output
+  is .sandbox.id_range false
+  holds '.sandbox.host_uid > 1700 and .sandbox.host_uid < 2300 and (.warnings | length) > 0'
+
+  LOCKS=$(cat <<'END'
+import fcntl, json, os, struct, subprocess, sys
+run = ["/proc/self/fd/5", "run", "--json", "--", "sh", "-c", "cat"]
+def start():
+    return subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[5])
+def end(child):
+    out, _ = child.communicate(b"", 20)
+    return json.loads(out)
+end(start())
+ids = os.open("/run/nsbox/ids", os.O_RDWR)
+def lock(kind, begin, length):
+    fcntl.fcntl(ids, 37, struct.pack("hhqqi4x", kind, 0, begin, length, 0)) # F_OFD_SETLK
+lock(fcntl.F_WRLCK, 0, 498)
+first, second = start(), start()
+import time
+time.sleep(1)
+third = end(start())
+seen = [end(child)["sandbox"]["host_uid"] for child in (first, second)]
+print(len(set(seen)), third["ended_by"], third["error"]["text"])
+lock(fcntl.F_UNLCK, 0, 498)
+print(end(start())["ended_by"])
+END
+  )
+  export LOCKS
+  observe in_container 'exec python3 -c "$LOCKS"'
+  [ "${lines[0]}" = "2 setup all ids for sandboxes are taken: 500 run already, which is as many as can" ]
+  [ "${lines[1]}" = exited ]
+}
