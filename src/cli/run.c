@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -192,6 +193,29 @@ static void print_warnings(const struct run_options *options, const struct run_r
 			fprintf(stderr, "nsbox: warning: %s\n", result->warnings[i]);
 }
 
+/* --explain: a line for each, of all commands. */
+static void print_refused(const struct run_result *result)
+{
+	for (size_t i = 0; i < result->execs_count; i++) {
+		const struct exec_result *exec = &result->execs[i];
+		const char *phase = result->execs_count > 1 ? exec->phase : "";
+		const char *colon = *phase ? ": " : "";
+		char message[ERROR_TEXT_MAX];
+
+		if (!exec->refused)
+			continue;
+		if (exec->refused->count == 0)
+			fprintf(stderr, "nsbox: %s%sthe filter refused no system call\n", phase, colon);
+		for (size_t r = 0; r < exec->refused->count; r++) {
+			refusal_message(&exec->refused->list[r], message, sizeof message);
+			fprintf(stderr, "nsbox: %s%srefused: %s\n", phase, colon, message);
+		}
+		if (exec->refused->others > 0)
+			fprintf(stderr, "nsbox: %s%srefused: %" PRIu64 " calls more, of other kinds\n", phase, colon,
+				exec->refused->others);
+	}
+}
+
 static void print_end(const struct run_options *options, const struct run_result *result)
 {
 	const struct exec_result *last = run_result_last(result);
@@ -202,6 +226,7 @@ static void print_end(const struct run_options *options, const struct run_result
 		return;
 	}
 	print_warnings(options, result);
+	print_refused(result);
 	if (is_somebodys_wish(last))
 		return;
 	run_result_sentence(result, &options->spec, sentence, sizeof sentence);

@@ -370,6 +370,8 @@ static const struct run_option table[] = {
 		"no network, or the host's own without any barrier (none)", false, 0},
 	{NULL, 0, "seccomp", "NAME|FILE", apply_seccomp,
 		"filter: default, strict, debug, unconfined or a file (default)", false, 0},
+	{NULL, 0, "explain", NULL, NULL,
+		"name the system calls that the filter refused", false, FLAG(spec.explain)},
 	{NULL, 0, "cgroup", "DIR", apply_cgroup,
 		"make the sandbox's cgroup below this cgroup v2 directory", true, 0},
 	{NULL, 0, "require-cgroup", NULL, NULL,
@@ -613,6 +615,9 @@ static int check_output(const struct run_options *options, struct error *err)
 	if (options->tty && code_from_stdin(options))
 		return error_set(err, 0,
 			"--tty and code from standard input contradict each other: nothing is left to type");
+	if (options->spec.explain && strcmp(options->spec.seccomp_name, "unconfined") == 0)
+		return error_set(err, 0,
+			"--explain and --seccomp unconfined contradict each other: there is no filter that refuses");
 	if (options->output_limit_given && !options->json)
 		return error_set(err, 0,
 			"--output-limit: without --json output is passed on and not kept; add --json");

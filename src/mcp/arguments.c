@@ -115,6 +115,17 @@ int argument_number(const json_t *arguments, const char *name, const char *expec
 	return 0;
 }
 
+int argument_boolean(const json_t *arguments, const char *name, bool *ret, struct error *err)
+{
+	const json_t *value = json_object_get(arguments, name);
+
+	if (value && !json_is_boolean(value))
+		return argument_wrong(name, "true or false", value, err);
+	if (value)
+		*ret = json_is_true(value);
+	return 0;
+}
+
 int argument_array(const json_t *arguments, const char *name, const json_t **ret, struct error *err)
 {
 	const json_t *value = json_object_get(arguments, name);

@@ -30,6 +30,9 @@ int argument_string(const json_t *arguments, const char *name, bool required, co
 int argument_number(const json_t *arguments, const char *name, const char *expected, double *ret,
 	struct error *err);
 
+int argument_boolean(
+	const json_t *arguments, const char *name, bool *ret, struct error *err);
+
 int argument_array(
 	const json_t *arguments, const char *name, const json_t **ret, struct error *err);
 int argument_object(

@@ -56,7 +56,7 @@ static json_t *input_schema(const struct mcp_options *options)
 	return json_pack(
 		"{s:s, s:b, s:[s, s], s:{"
 		"s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s, s:{s:s}},"
-		"s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:[s]}}}",
+		"s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:[s]}, s:{s:s, s:s}}}",
 		"type", "object", "additionalProperties", 0, "required", "code", "language",
 		"properties", "code", "type", "string", "description",
 		"The whole source text of the program", "language", "type", "string", "description",
@@ -69,7 +69,9 @@ static json_t *input_schema(const struct mcp_options *options)
 		"additionalProperties", "type", "string", "timeout", "type", "number",
 		"description", timeout, "memory_limit", "type", "string", "description", memory,
 		"network", "type", "string", "description",
-		"Only \"none\" is allowed: the program has no network", "enum", "none");
+		"Only \"none\" is allowed: the program has no network", "enum", "none", "explain",
+		"type", "boolean", "description",
+		"Name the system calls that the sandbox refused: for a program that fails with EPERM or ENOSYS; it costs some time");
 }
 
 static json_t *property(const char *type, const char *description)
@@ -106,6 +108,10 @@ static json_t *output_schema(void)
 		{"limits", "object", "Each limit: value, unit, enforced_by"},
 		{"usage", "object",
 			"wall_ms, cpu_user_ms, cpu_system_ms, memory_peak_bytes, pids_peak, disk_used_bytes"},
+		{"refused", "array",
+			"With explain, the system calls that the sandbox's filter refused, the first 64 that differ: "
+			"syscall, number, arguments, error, count, message; absent without it"},
+		{"hint", "string", "That explain may tell why it failed; absent when it would not"},
 		{"warnings", "array", "Where this host's sandbox is weaker than usual"},
 	};
 	json_t *object = json_object();
@@ -117,6 +123,8 @@ static json_t *output_schema(void)
 		json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
 		json_object_get(object, "images"), "items", json_pack("{s:s}", "type", "object"));
+	json_object_set_new(
+		json_object_get(object, "refused"), "items", json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
 		json_object_get(object, "warnings"), "items", json_pack("{s:s}", "type", "string"));
 	return json_pack("{s:s, s:[s, s, s, s, s, s, s, s, s, s, s, s], s:o}", "type", "object",
@@ -347,7 +355,7 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	struct error *err)
 {
 	static const char *const known[] = {"code", "language", "stdin", "args", "env", "files",
-		"timeout", "memory_limit", "network", "dependencies", NULL};
+		"timeout", "memory_limit", "network", "dependencies", "explain", NULL};
 	const char *name = NULL, *code = NULL;
 	cleanup_free char **args = NULL;
 	struct language *language;
@@ -362,7 +370,8 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 		read_timeout(options, arguments, &timeout_ms, err) < 0 ||
 		read_memory(options, arguments, &spec->limits.memory_bytes, err) < 0 ||
 		read_network(arguments, err) < 0 || refuse_dependencies(arguments, err) < 0 ||
-		read_args(arguments, &args, err) < 0)
+		read_args(arguments, &args, err) < 0 ||
+		argument_boolean(arguments, "explain", &spec->explain, err) < 0)
 		return -1;
 	if (language_load(name, &language, err) < 0)
 		return error_context(err, "language");

@@ -173,6 +173,43 @@ static void append_end(struct text *text, const json_t *run, const char *message
 	append_string(text, "]");
 }
 
+/* What the report says of --explain, in terms of the call's arguments. */
+static const char hint[] = "standard error names an error that the sandbox's filter of system calls gives too; "
+			   "the same call with explain true says whether it did, and for which system call";
+
+/* Calls that the filter refused, where they were asked for; else that they can be, where that may help. */
+static void append_refused(struct text *text, const json_t *run)
+{
+	const json_t *refused = json_object_get(run, "refused");
+	long long others = json_integer_value(json_object_get(run, "refused_others"));
+	json_t *refusal;
+	char note[64];
+	size_t i, length;
+
+	json_array_foreach(refused, i, refusal)
+	{
+		end_line(text);
+		append_string(text, "[refused: ");
+		append_string(text, get_string(refusal, "message", &length));
+		append_string(text, "]");
+	}
+	if (json_is_array(refused) && json_array_size(refused) == 0) {
+		end_line(text);
+		append_string(text, "[the filter refused no system call]");
+	}
+	if (others > 0) {
+		snprintf(note, sizeof note, "[refused: %lld calls more, of other kinds]", others);
+		end_line(text);
+		append_string(text, note);
+	}
+	if (json_is_string(json_object_get(run, "hint"))) {
+		end_line(text);
+		append_string(text, "[");
+		append_string(text, hint);
+		append_string(text, "]");
+	}
+}
+
 static void set_known(json_t *object, const char *key, json_t *value)
 {
 	if (value && !json_is_null(value))
@@ -204,7 +241,7 @@ static json_t *structured(const json_t *run, const char *message, json_t *compil
 	static const char *const copied[] = {"ended_by", "exit_code", "signal", "phase", "stdout",
 		"stderr", "stdout_bytes", "stderr_bytes", "stdout_omitted_bytes",
 		"stderr_omitted_bytes", "stdout_base64", "stderr_base64", "limits", "usage",
-		"warnings"};
+		"warnings", "refused"};
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++)
@@ -212,6 +249,8 @@ static json_t *structured(const json_t *run, const char *message, json_t *compil
 	json_object_set_new(object, "limits_hit", limits_hit(run));
 	if (message[0])
 		json_object_set_new(object, "message", json_string(message));
+	if (json_is_string(json_object_get(run, "hint")))
+		json_object_set_new(object, "hint", json_string(hint));
 	set_known(object, "compiler_output", compiler);
 	return object;
 }
@@ -346,6 +385,7 @@ json_t *execute_code_finish(
 	append_compiler_output(&text, compiler);
 	append_images(&text, run);
 	append_end(&text, run, message);
+	append_refused(&text, run);
 	append_kept(&text, run, kept);
 	object = structured(run, message, compiler);
 	json_object_set_new(object, "images", image_names(run));

@@ -14,6 +14,8 @@
 struct error;
 struct exec_result;
 struct limit_hit;
+struct refusal;
+struct refusals;
 struct run_result;
 struct spec;
 
@@ -53,6 +55,19 @@ void exec_result_sentence(const struct run_result *result, size_t index, const s
 
 /* One limit that was met: «memory limit of 128 MiB reached (…); raise it with --memory». */
 void limit_hit_message(const struct limit_hit *hit, char *ret, size_t size);
+
+/* With --explain, a call that was refused: «socket(AF_VSOCK, SOCK_STREAM, 0): EAFNOSUPPORT (…), 2 times». */
+void refusal_message(const struct refusal *refusal, char *ret, size_t size);
+
+/* All of them (new reference); null where they were not asked for. */
+json_t *refusals_to_json(const struct refusals *refusals);
+
+/*
+ * Without --explain: where what a command that failed wrote on standard error speaks of an error that the filter
+ * gives, that --explain would tell. Empty otherwise, and where standard error was not kept.
+ */
+void exec_result_hint(
+	const struct exec_result *exec, const struct spec *spec, char *ret, size_t size);
 
 /* «512 MiB», «1.5 GiB», «900 bytes» */
 void format_bytes(uint64_t bytes, char *ret, size_t size);

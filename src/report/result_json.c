@@ -177,6 +177,11 @@ static void set_exec(
 	for (int stream = 0; stream < 2; stream++)
 		set_captured(object, streams[stream], &exec->output[stream], spec->capture);
 	json_object_set_new(object, "limits_hit", hits_to_json(exec));
+	json_object_set_new(object, "refused", refusals_to_json(exec->refused));
+	json_object_set_new(object, "refused_others",
+		exec->refused ? json_integer((json_int_t)exec->refused->others) : json_null());
+	exec_result_hint(exec, spec, message, sizeof message);
+	json_object_set_new(object, "hint", text_or_null(message));
 	json_object_set_new(object, "usage", usage_to_json(&exec->usage));
 }
 

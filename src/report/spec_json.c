@@ -109,6 +109,7 @@ static const struct field spec_fields[] = {
 	{"cgroup", FIELD_STRING, AT(spec, cgroup)},
 	{"require_cgroup", FIELD_BOOL, AT(spec, require_cgroup)},
 	{"seccomp", FIELD_STRING, AT(spec, seccomp_name)},
+	{"explain", FIELD_BOOL, AT(spec, explain)},
 	{"capture", FIELD_BOOL, AT(spec, capture)},
 	{"collect_images", FIELD_BOOL, AT(spec, collect_images)},
 	{"keep_output", FIELD_BOOL, AT(spec, keep_output)},

@@ -20,6 +20,7 @@
 #include "sandbox/diagnose.h"
 #include "sandbox/features.h"
 #include "sandbox/inside.h"
+#include "sandbox/modefilter.h"
 #include "sandbox/mounts.h"
 #include "sandbox/result.h"
 #include "sandbox/wire.h"
@@ -88,6 +89,43 @@ static int choose_cgroup(struct sandbox *sandbox, struct run_result *result, str
 	} else
 		snprintf(result->cgroup, sizeof result->cgroup, "%s", sandbox->cgroup.path);
 	return 0;
+}
+
+/* --- filters --- */
+
+static bool writes_to_the_host(const struct spec *spec)
+{
+	for (size_t i = 0; i < spec->mounts_count; i++)
+		if (spec->mounts[i].kind == MOUNT_BIND && !spec->mounts[i].read_only)
+			return true;
+	return false;
+}
+
+static void add_filter(struct sandbox *sandbox, struct filter filter)
+{
+	if (filter.length > 0)
+		sandbox->filters[sandbox->filters_count++] = filter;
+}
+
+/* The profile's last: it may refuse that more are loaded. Joined, it is the first: see filter_join. */
+static int choose_filters(struct sandbox *sandbox, struct error *err)
+{
+	const struct spec *spec = sandbox->spec;
+	struct filter profile = sandbox->tier1
+					? (struct filter){spec->filter, spec->filter_length}
+					: (struct filter){spec->filter_tier2,
+						  spec->filter_tier2_length};
+	struct filter profile_first[SANDBOX_FILTERS_MAX] = {profile};
+
+	if (writes_to_the_host(spec))
+		add_filter(sandbox, modefilter());
+	add_filter(sandbox, (struct filter){spec->essential_filter, spec->essential_filter_length});
+	add_filter(sandbox, profile);
+	if (!spec->explain || profile.length == 0)
+		return 0;
+	memcpy(profile_first + 1, sandbox->filters,
+		(sandbox->filters_count - 1) * sizeof *profile_first);
+	return filter_join(profile_first, sandbox->filters_count, &sandbox->explaining, err);
 }
 
 /* --- trees that root's child could not clone or idmap for itself --- */
@@ -334,11 +372,12 @@ int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox 
 	memcpy(inside.stdio, stdio->child, sizeof inside.stdio);
 	memcpy(inside.reopen, stdio->reopen, sizeof inside.reopen);
 	inside.limits = agent_limits_of(sandbox);
-	inside.essential =
-		(struct filter){spec->essential_filter, spec->essential_filter_length};
-	inside.filter = sandbox->tier1
-				? (struct filter){spec->filter, spec->filter_length}
-				: (struct filter){spec->filter_tier2, spec->filter_tier2_length};
+	if (choose_filters(sandbox, err) < 0)
+		return -1;
+	inside.filters = sandbox->filters;
+	inside.filters_count = sandbox->filters_count;
+	if (sandbox->explaining.length > 0)
+		inside.explaining = &sandbox->explaining;
 	r = create_with_fallback(sandbox, &inside, stdio, result, err);
 	close_fd(&inside.cgroup_procs);
 	result->host_uid = sandbox->idmap.host_uid;
@@ -400,4 +439,6 @@ void sandbox_release(struct sandbox *sandbox)
 	if (sandbox->cgroup.path[0])
 		cgroup_destroy(&sandbox->cgroup);
 	idmap_release(&sandbox->idmap);
+	free((void *)sandbox->explaining.instructions);
+	sandbox->explaining = (struct filter){NULL, 0};
 }

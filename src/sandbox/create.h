@@ -11,10 +11,13 @@
 #include <sys/types.h>
 
 #include "sandbox/cgroup.h"
+#include "sandbox/filter.h"
 #include "sandbox/idmap.h"
 #include "sandbox/stdio.h"
 
 struct run_result;
+
+enum { SANDBOX_FILTERS_MAX = 3 };
 
 struct sandbox {
 	const struct spec *spec;
@@ -24,6 +27,9 @@ struct sandbox {
 	struct idmap idmap;
 	struct cgroup cgroup;
 	bool tier1;    /* the cgroup holds the limits */
+	struct filter filters[SANDBOX_FILTERS_MAX]; /* in the order in which they are loaded */
+	size_t filters_count;
+	struct filter explaining; /* with spec->explain: what is loaded in their place; owned */
 	unsigned runs; /* leaves made in the cgroup */
 };
 

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <linux/seccomp.h>
 
+#include "util/alloc.h"
+#include "util/error.h"
+
 static bool instruction_is_valid(struct filter filter, size_t at)
 {
 	const struct sock_filter *i = &filter.instructions[at];
@@ -99,4 +102,97 @@ uint32_t filter_run_all(const struct filter *filters, size_t count, const struct
 			strictest = verdict;
 	}
 	return strictest;
+}
+
+/* --- one of several --- */
+
+struct joined {
+	struct sock_filter *code; /* BPF_MAXINSNS of them */
+	size_t length;
+	bool overflowed;
+};
+
+static bool is_return(const struct sock_filter *i)
+{
+	return i->code == (BPF_RET | BPF_K);
+}
+
+static bool is_lax(uint32_t verdict)
+{
+	return laxness(verdict) > laxness(SECCOMP_RET_ERRNO);
+}
+
+static void append(struct joined *to, struct sock_filter instruction)
+{
+	if (to->length == BPF_MAXINSNS)
+		to->overflowed = true;
+	else
+		to->code[to->length++] = instruction;
+}
+
+/* `filter`, in which what is laxer than `verdict` has become that. */
+static void append_bounded(struct joined *to, struct filter filter, uint32_t verdict)
+{
+	for (size_t at = 0; at < filter.length; at++) {
+		struct sock_filter i = filter.instructions[at];
+
+		if (is_return(&i) && laxness(i.k) > laxness(verdict))
+			i.k = verdict;
+		append(to, i);
+	}
+}
+
+/*
+ * Where `first` lets a call pass, the return becomes a jump to a copy of `rest`, one for each way of passing. A
+ * jump without condition reaches as far as it must.
+ */
+static void join_two(struct joined *to, struct filter first, struct filter rest)
+{
+	append_bounded(to, first, SECCOMP_RET_ALLOW);
+	for (size_t at = 0; at < first.length && !to->overflowed; at++) {
+		uint32_t verdict = first.instructions[at].k;
+		size_t copy = to->length;
+
+		if (!is_return(&to->code[at]) || !is_lax(verdict))
+			continue;
+		append_bounded(to, rest, verdict);
+		for (size_t same = at; same < first.length; same++)
+			if (is_return(&to->code[same]) && to->code[same].k == verdict)
+				to->code[same] = (struct sock_filter)BPF_STMT(
+					BPF_JMP | BPF_JA, (uint32_t)(copy - same - 1));
+	}
+}
+
+static void notify_errors(struct joined *joined)
+{
+	for (size_t at = 0; at < joined->length; at++) {
+		struct sock_filter *i = &joined->code[at];
+
+		/* Errno 0 is no refusal: the call is answered with success, and nothing is done. */
+		if (is_return(i) && (i->k & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO &&
+			(i->k & SECCOMP_RET_DATA) != 0)
+			i->k = SECCOMP_RET_USER_NOTIF;
+	}
+}
+
+int filter_join(const struct filter *filters, size_t count, struct filter *ret, struct error *err)
+{
+	struct joined joined = {xcalloc(BPF_MAXINSNS, sizeof *joined.code), 0, false};
+
+	append_bounded(&joined, filters[count - 1], SECCOMP_RET_ALLOW);
+	for (size_t i = count - 1; i-- > 0;) {
+		struct joined both = {xcalloc(BPF_MAXINSNS, sizeof *both.code), 0, joined.overflowed};
+
+		join_two(&both, filters[i], (struct filter){joined.code, joined.length});
+		free(joined.code);
+		joined = both;
+	}
+	if (joined.overflowed) {
+		free(joined.code);
+		return error_set(err, 0, "the filters together are longer than the %d instructions that the kernel takes",
+			BPF_MAXINSNS);
+	}
+	notify_errors(&joined);
+	*ret = (struct filter){joined.code, joined.length};
+	return 0;
 }

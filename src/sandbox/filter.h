@@ -29,4 +29,12 @@ uint32_t filter_run(struct filter filter, const struct seccomp_data *data);
 /* What the kernel makes of the verdicts of several filters: the strictest; of equally strict ones the last loaded. */
 uint32_t filter_run_all(const struct filter *filters, size_t count, const struct seccomp_data *data);
 
+/*
+ * One filter that answers as `filters` together do, but for what they refuse with an error: that is
+ * SECCOMP_RET_USER_NOTIF. None of the later ones may be stricter than an error where the first is not. (A filter of
+ * ours kills foreign architectures alone, and each does.) Fails where the kernel would not take it for its length.
+ * *ret->instructions is malloc'd.
+ */
+int filter_join(const struct filter *filters, size_t count, struct filter *ret, struct error *err);
+
 #endif

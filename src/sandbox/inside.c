@@ -26,7 +26,7 @@
 #include "sandbox/diagnose.h"
 #include "sandbox/hostroot.h"
 #include "sandbox/idmap.h"
-#include "sandbox/modefilter.h"
+#include "sandbox/listener.h"
 #include "sandbox/mounts.h"
 #include "sandbox/procfs.h"
 #include "sandbox/spec.h"
@@ -49,6 +49,7 @@ struct root {
 	struct own_devices own;
 	int terminal_master; /* -1: none */
 	int terminal;
+	int listener; /* of the filter; -1: none */
 };
 
 static const char *home_of(const struct spec *spec)
@@ -704,34 +705,34 @@ static int drop_capabilities(struct error *err)
 	return failed ? -1 : 0;
 }
 
-static bool writes_to_the_host(const struct spec *spec)
-{
-	for (size_t i = 0; i < spec->mounts_count; i++)
-		if (spec->mounts[i].kind == MOUNT_BIND && !spec->mounts[i].read_only)
-			return true;
-	return false;
-}
-
 static int load_filter(struct filter filter, struct error *err)
 {
 	struct sock_fprog program = {.len = (unsigned short)filter.length,
 		.filter = (struct sock_filter *)filter.instructions};
 
-	if (filter.length > 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
 		return error_set(err, errno, "loading the seccomp filter");
 	return 0;
 }
 
-/* The profile's last: it may refuse that more are loaded. */
-static int load_filters(const struct inside *inside, struct error *err)
+/* *listener is set where there is one. */
+static int load_filters(const struct inside *inside, int *listener, struct error *err)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, errno, "setting no_new_privs");
-	if (writes_to_the_host(inside->spec) && load_filter(modefilter(), err) < 0)
-		return -1;
-	if (load_filter(inside->essential, err) < 0)
-		return -1;
-	return load_filter(inside->filter, err);
+	if (inside->explaining) {
+		*listener = listener_load(inside->explaining, err);
+		return *listener < 0 ? -1 : 0;
+	}
+	for (size_t i = 0; i < inside->filters_count; i++)
+		if (load_filter(inside->filters[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+static bool is_unconfined(const struct spec *spec)
+{
+	return spec->filter_length == 0;
 }
 
 /*
@@ -740,13 +741,13 @@ static int load_filters(const struct inside *inside, struct error *err)
  */
 static int leave_keyring(const struct inside *inside, struct error *err)
 {
-	if (inside->filter.length == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
+	if (is_unconfined(inside->spec) && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
 		errno != ENOSYS)
 		return error_set(err, errno, "leaving the caller's session keyring");
 	return 0;
 }
 
-static int drop_rights(const struct inside *inside, struct error *err)
+static int drop_rights(const struct inside *inside, struct root *root, struct error *err)
 {
 	struct rlimit none = {0, 0};
 
@@ -757,7 +758,7 @@ static int drop_rights(const struct inside *inside, struct error *err)
 	/* From here the files of /proc/1 belong to the host's root. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_set(err, errno, "becoming undumpable");
-	return load_filters(inside, err);
+	return load_filters(inside, &root->listener, err);
 }
 
 /* --- all of it --- */
@@ -775,6 +776,10 @@ static int say_created(const struct inside *inside, const struct root *root, str
 	if (root->terminal_master >= 0) {
 		message.has_terminal = 1;
 		fds[count++] = root->terminal_master;
+	}
+	if (root->listener >= 0) {
+		message.has_listener = 1;
+		fds[count++] = root->listener;
 	}
 	if (wire_send(inside->socket, &message, offsetof(struct agent_message, error), fds, count,
 		    0) < 0)
@@ -827,6 +832,7 @@ static void close_sent(struct root *root)
 	close_fd(&root->proc);
 	close_fd(&root->terminal_master);
 	close_fd(&root->terminal);
+	close_fd(&root->listener);
 	for (size_t i = 0; i < root->tmpfs_count; i++)
 		close_fd(&root->tmpfs[i]);
 }
@@ -845,7 +851,8 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 		.proc = -1,
 		.dev = -1,
 		.terminal_master = -1,
-		.terminal = -1};
+		.terminal = -1,
+		.listener = -1};
 
 	umask(022);
 	prefer_for_oom();
@@ -857,7 +864,7 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 	if (sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return error_set(err, errno, "setting the host name");
 	if (tree_become_root(root.fd, err) < 0 || close_needless(inside, &root, stdio, err) < 0 ||
-		drop_rights(inside, err) < 0)
+		drop_rights(inside, &root, err) < 0)
 		return -1;
 	for (int i = 0; i < 3 && root.terminal >= 0; i++) {
 		stdio[i] = fcntl(root.terminal, F_DUPFD_CLOEXEC, 3);

@@ -39,8 +39,9 @@ struct inside {
 	int root_tree;   /* root calls: the clone of spec->root_path; else -1 */
 	int *bind_trees; /* root calls: a clone for each of spec->mounts, -1 for a tmpfs; else NULL */
 	int cgroup_procs;                 /* of the first command's leaf, or -1 */
-	struct filter filter;    /* of no instruction: unconfined */
-	struct filter essential; /* of no instruction: there is none */
+	const struct filter *filters; /* loaded in this order; none: unconfined */
+	size_t filters_count;
+	const struct filter *explaining; /* loaded in their place, with a listener for the supervisor; or NULL */
 	struct agent_limits limits;
 };
 

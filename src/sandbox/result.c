@@ -9,9 +9,11 @@
 
 void run_result_free(struct run_result *result)
 {
-	for (size_t i = 0; i < result->execs_count; i++)
+	for (size_t i = 0; i < result->execs_count; i++) {
 		for (int stream = 0; stream < 2; stream++)
 			free(result->execs[i].output[stream].data);
+		free(result->execs[i].refused);
+	}
 	for (size_t i = 0; i < result->images_count; i++) {
 		free(result->images[i].name);
 		free(result->images[i].data);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sandbox/refusal.h"
 #include "sandbox/spec.h"
 #include "util/error.h"
 
@@ -87,6 +88,7 @@ struct exec_result {
 	size_t hits_count;
 	struct usage usage;
 	struct error error; /* ENDED_SETUP: why; text is empty otherwise */
+	struct refusals *refused; /* with spec.explain: what the filters refused; owned; NULL: not asked for */
 	int exec_errno;     /* why execve failed (exit_code is then 126 or 127), else 0 */
 };
 

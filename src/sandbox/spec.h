@@ -125,6 +125,7 @@ struct spec {
 	size_t filter_tier2_length;
 	const struct sock_filter *essential_filter; /* goes with a user's own; a constant, or NULL */
 	size_t essential_filter_length;
+	bool explain; /* the refused system calls are noted: see exec_result.refused */
 	bool capture; /* standard output and error are kept for the result, else the caller's own */
 	bool collect_images; /* see run_result.images */
 	bool keep_output;    /* with capture: see run_result.kept_fds */

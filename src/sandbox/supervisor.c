@@ -28,9 +28,11 @@
 #include "sandbox/collect.h"
 #include "sandbox/create.h"
 #include "sandbox/features.h"
+#include "sandbox/listener.h"
 #include "sandbox/terminal.h"
 #include "sandbox/watcher.h"
 #include "sandbox/wire.h"
+#include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -59,6 +61,7 @@ struct run {
 	struct terminal terminal;
 	struct terminal_modes modes;
 	struct capture captures[2];
+	int listener; /* of the filter, with --explain; else -1 */
 	int proc_fd;
 	int tmpfs_fds[1 + SPEC_TMPFS_MAX];
 	size_t tmpfs_count;
@@ -260,14 +263,17 @@ static bool take_created(
 	struct run *run, const struct agent_message *message, int *fds, size_t fds_count)
 {
 	if (message->tmpfs_count > 1 + SPEC_TMPFS_MAX ||
-		fds_count != 1 + message->tmpfs_count + message->has_terminal ||
-		message->has_terminal != (run->spec->tty ? 1U : 0U))
+		message->has_terminal != (run->spec->tty ? 1U : 0U) ||
+		message->has_listener != (run->sandbox.explaining.length > 0 ? 1U : 0U) ||
+		fds_count != 1 + message->tmpfs_count + message->has_terminal + message->has_listener)
 		return false;
 	run->proc_fd = fds[0];
 	run->tmpfs_count = message->tmpfs_count;
 	memcpy(run->tmpfs_fds, fds + 1, run->tmpfs_count * sizeof *fds);
 	if (message->has_terminal)
-		terminal_start(&run->terminal, fds[fds_count - 1]);
+		terminal_start(&run->terminal, fds[1 + run->tmpfs_count]);
+	if (message->has_listener)
+		run->listener = fds[fds_count - 1];
 	run->result->setup_us = now_us() - run->created_us;
 	run->state = RUNNING;
 	watch(run);
@@ -471,6 +477,7 @@ enum {
 	POLL_AGENT,
 	POLL_SIGNALS,
 	POLL_CANCEL,
+	POLL_LISTENER,
 	POLL_CAPTURED,
 	POLL_RELAYS = POLL_CAPTURED + 2,
 	POLL_MAX = POLL_RELAYS + 5 * RELAY_POLLFDS
@@ -490,8 +497,10 @@ static void fill_pollfds(struct run *run, struct pollfd fds[POLL_MAX])
 
 	for (int i = 0; i < POLL_MAX; i++)
 		fds[i] = (struct pollfd){.fd = -1, .events = POLLIN};
-	if (live)
+	if (live) {
 		fds[POLL_AGENT].fd = run->sandbox.socket;
+		fds[POLL_LISTENER].fd = run->listener;
+	}
 	fds[POLL_SIGNALS].fd = run->signal_fd;
 	fds[POLL_CANCEL].fd = run->control->cancel_fd;
 	for (int i = 0; i < 2; i++)
@@ -568,6 +577,16 @@ static uint64_t earliest(const struct run *run)
 	return run->progress_us < at ? run->progress_us : at;
 }
 
+/* One call at a time: a command that makes nothing but refused calls must not hold up the clocks. */
+static void serve_listener(struct run *run, short events)
+{
+	if (events & POLLIN)
+		listener_serve(run->listener, run->sandbox.filters, run->sandbox.filters_count,
+			run->sandbox.pid, run->exec->refused);
+	else if (events)
+		close_fd(&run->listener); /* nobody is left under the filter */
+}
+
 static void loop(struct run *run)
 {
 	struct pollfd fds[POLL_MAX];
@@ -579,6 +598,7 @@ static void loop(struct run *run)
 			break;
 		}
 		serve_output(run, fds);
+		serve_listener(run, fds[POLL_LISTENER].revents);
 		if (fds[POLL_AGENT].revents)
 			serve_agent(run);
 		if (run->state != OVER && fds[POLL_SIGNALS].revents)
@@ -835,6 +855,8 @@ static void begin_command(struct run *run, size_t index)
 	run->result->execs_count = index + 1;
 	run->exec->phase = run->spec->execs[index].phase ?: "run";
 	run->exec->exit_code = -1;
+	run->exec->refused =
+		run->spec->explain ? xcalloc(1, sizeof *run->exec->refused) : NULL;
 	run->wait_status = -1;
 	run->ended.type = 0;
 	run->watcher.memory_peak_bytes = 0;
@@ -896,6 +918,7 @@ static void finish(struct run *run)
 	terminal_restore_modes(&run->modes);
 	stdio_close(&run->stdio);
 	close_fd(&run->proc_fd);
+	close_fd(&run->listener);
 	for (size_t i = 0; i < run->tmpfs_count; i++)
 		close_fd(&run->tmpfs_fds[i]);
 	sandbox_release(&run->sandbox);
@@ -912,6 +935,7 @@ int sandbox_run(const struct spec *spec, const struct run_control *control, stru
 		.stdio = STDIO_NONE,
 		.terminal = TERMINAL_NONE,
 		.proc_fd = -1,
+		.listener = -1,
 		.signal_fd = -1,
 		.tick_us = UINT64_MAX,
 		.progress_us = UINT64_MAX,

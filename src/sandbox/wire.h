@@ -24,7 +24,7 @@ enum { WIRE_FDS_MAX = 20, WIRE_SEND_MS = 2000 };
 
 enum agent_message_type {
 	AGENT_CREATED =
-		1, /* with descriptors: /proc, one for each tmpfs, then the terminal's master where there is one */
+		1, /* with descriptors: /proc, one for each tmpfs, then the terminal's master and the filter's listener where there are such */
 	AGENT_FAILED,      /* setting up failed: value is errno or 0, error says what */
 	AGENT_NOT_STARTED, /* what comes before the execution of a command failed: the same */
 	AGENT_EXEC_FAILED, /* the command could not be executed: value is errno, error says what was tried */
@@ -36,6 +36,7 @@ struct agent_message {
 	int32_t value;
 	uint32_t tmpfs_count;  /* AGENT_CREATED */
 	uint32_t has_terminal; /* AGENT_CREATED */
+	uint32_t has_listener; /* AGENT_CREATED */
 	uint64_t
 		cpu_user_us; /* AGENT_ENDED: of all processes that ended since the command started */
 	uint64_t cpu_system_us;

@@ -8,9 +8,12 @@
 #include "seccomp/syscalls.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <linux/audit.h>
 #include <seccomp.h>
+
+#include "util/cleanup.h"
 
 /* __X32_SYSCALL_BIT: the kernel takes such a number from any 64-bit process. */
 const struct seccomp_arch seccomp_arch_x86_64 = {"amd64", AUDIT_ARCH_X86_64, 0x40000000};
@@ -76,4 +79,24 @@ int syscall_number(const struct seccomp_arch *arch, const char *name)
 	}
 	/* Other negative numbers are the library's names for calls of other architectures. */
 	return number == __NR_SCMP_ERROR ? SYSCALL_UNKNOWN : SYSCALL_ABSENT;
+}
+
+static const char *recent_name(const struct seccomp_arch *arch, int number)
+{
+	for (size_t i = 0; i < sizeof recent_calls / sizeof *recent_calls; i++)
+		if (recent_calls[i].number == number &&
+			(!recent_calls[i].x86_64_only || arch == &seccomp_arch_x86_64))
+			return recent_calls[i].name;
+	return NULL;
+}
+
+void syscall_name(const struct seccomp_arch *arch, int number, char ret[static SYSCALL_NAME_MAX])
+{
+	cleanup_free char *known = seccomp_syscall_resolve_num_arch(arch->audit_arch, number);
+	const char *name = known ? known : recent_name(arch, number);
+
+	if (name)
+		snprintf(ret, SYSCALL_NAME_MAX, "%s", name);
+	else
+		snprintf(ret, SYSCALL_NAME_MAX, "system call %d", number);
 }

@@ -27,4 +27,9 @@ enum {
 /* The number of a system call, SYSCALL_ABSENT or SYSCALL_UNKNOWN. */
 int syscall_number(const struct seccomp_arch *arch, const char *name);
 
+enum { SYSCALL_NAME_MAX = 64 };
+
+/* The name of a number; «system call 12345» where it has none. */
+void syscall_name(const struct seccomp_arch *arch, int number, char ret[static SYSCALL_NAME_MAX]);
+
 #endif

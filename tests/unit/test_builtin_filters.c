@@ -693,6 +693,98 @@ static void the_strictest_of_several_counts(void **state)
 		}
 }
 
+static struct bpf_program compile(const char *json)
+{
+	struct bpf_program program;
+	struct error err;
+
+	if (profile_compile(json, strlen(json), "test.json", false, &program, &err) < 0)
+		fail_msg("%s", err.text);
+	return program;
+}
+
+/* As several filters, but that errors are asked about. */
+static void compare_joined(struct filter joined, const struct filter *filters, size_t count, const struct seccomp_data *data)
+{
+	uint32_t wanted = filter_run_all(filters, count, data);
+
+	if ((wanted & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO && (wanted & SECCOMP_RET_DATA) != 0)
+		wanted = SECCOMP_RET_USER_NOTIF;
+	if (filter_run(joined, data) != wanted)
+		fail_msg("number %#x (%#llx, %#llx, …): %#x, not %#x", (unsigned)data->nr,
+			(unsigned long long)data->args[0], (unsigned long long)data->args[1],
+			filter_run(joined, data), wanted);
+}
+
+static void check_joined(const struct filter *filters, size_t count)
+{
+	static const uint64_t values[] = {0, 1, 2, 16, 40, 04755, TIOCSTI, 0x20000, CLONE_NEWUSER, DIRTY, UINT64_MAX};
+	static const uint32_t archs[] = {AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64, AUDIT_ARCH_I386};
+	struct filter joined;
+	struct error err;
+
+	if (filter_join(filters, count, &joined, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_true(filter_is_valid(joined));
+	for (unsigned number = 0; number < 2 * NUMBERS; number++)
+		for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
+			for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+				for (size_t j = 0; j < sizeof values / sizeof *values; j++) {
+					struct seccomp_data data = {.nr = (int)(number < NUMBERS ? number : number | X32),
+						.arch = archs[a], .args = {values[i], values[j], values[i], values[j]}};
+
+					/* Only ours kill another architecture: see filter_join. */
+					compare_joined(joined, filters, count, &data);
+				}
+	free((void *)joined.instructions);
+}
+
+static void joined_filters_answer_as_several(void **state)
+{
+	static const char *const profiles[] = {
+		"{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": []}",
+		"{\"defaultAction\": \"SCMP_ACT_LOG\", \"syscalls\": [{\"names\": [\"read\", \"mount\", \"bpf\"],"
+		" \"action\": \"SCMP_ACT_KILL_PROCESS\"}, {\"names\": [\"ioctl\"], \"action\": \"SCMP_ACT_TRACE\", \"errnoRet\": 9},"
+		" {\"names\": [\"clone\", \"openat\", \"fchmodat\"], \"action\": \"SCMP_ACT_ALLOW\"},"
+		" {\"names\": [\"write\"], \"action\": \"SCMP_ACT_TRAP\"},"
+		" {\"names\": [\"chown\", \"fchown\"], \"action\": \"SCMP_ACT_ERRNO\", \"errnoRet\": 0}]}",
+		"{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"syscalls\": [{\"names\": [\"openat\", \"setns\", \"socket\"],"
+		" \"action\": \"SCMP_ACT_ALLOW\"}]}",
+		"{\"defaultAction\": \"SCMP_ACT_KILL\", \"syscalls\": []}",
+	};
+	const struct builtin_filter *essential = builtin_filter_find("essential", false);
+
+	for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {
+		struct bpf_program program = compile(profiles[i]);
+		struct filter filters[3] = {{program.instructions, program.length},
+			{essential->instructions, essential->length}, modefilter()};
+
+		for (size_t count = 1; count <= 3; count++)
+			check_joined(filters, count);
+		free(program.instructions);
+	}
+	for (int tier2 = 0; tier2 <= 1; tier2++) {
+		const struct builtin_filter *built_in = builtin_filter_find("strict", tier2);
+
+		check_joined((struct filter[]){{built_in->instructions, built_in->length}, modefilter()}, 2);
+	}
+}
+
+static void what_is_too_long_is_not_joined(void **state)
+{
+	static struct sock_filter long_one[BPF_MAXINSNS], other[2];
+	struct filter joined;
+	struct error err;
+
+	for (size_t i = 0; i < BPF_MAXINSNS; i++)
+		long_one[i] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	other[0] = other[1] = long_one[0];
+	assert_int_equal(filter_join((struct filter[]){{long_one, BPF_MAXINSNS}, {other, 2}}, 2, &joined, &err), -1);
+	assert_int_equal(filter_join((struct filter[]){{long_one, BPF_MAXINSNS - 2}, {other, 2}}, 2, &joined, &err), 0);
+	free((void *)joined.instructions);
+	assert_int_equal(filter_join((struct filter[]){{other, 2}, {long_one, BPF_MAXINSNS - 1}}, 2, &joined, &err), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -709,6 +801,8 @@ int main(void)
 		cmocka_unit_test(strict_has_pairs_of_unix_sockets_alone),
 		cmocka_unit_test(no_file_becomes_set_user_id),
 		cmocka_unit_test(the_strictest_of_several_counts),
+		cmocka_unit_test(joined_filters_answer_as_several),
+		cmocka_unit_test(what_is_too_long_is_not_joined),
 	};
 
 	return cmocka_run_group_tests(tests, make_subjects, free_subjects);
