@@ -362,10 +362,42 @@ static enum outcome lease(int argc, char **argv)
 	return fd < 0 ? UNCLEAR : refused("F_SETLEASE", fcntl(fd, F_SETLEASE, F_RDLCK));
 }
 
+/* Whoever can speak to one of these can start what they like on the host. */
+static enum outcome runtime_sockets(int argc, char **argv)
+{
+	static const char *const paths[] = {"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
+		"/run/crio/crio.sock", "/run/podman/podman.sock", "/run/k3s/containerd/containerd.sock",
+		"/run/systemd/private", "/run/dbus/system_bus_socket", "/run/user", "/tmp/.X11-unix", "/run/udev/control"};
+	enum outcome outcome = BLOCKED;
+
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+		if (access(paths[i], F_OK) == 0) {
+			note("%s: it is there", paths[i]);
+			outcome = ALLOWED;
+		}
+	return outcome;
+}
+
+/* The program of pid 1, and what is behind its own in the way of a descriptor: for writing. */
+static enum outcome write_exe(int argc, char **argv)
+{
+	enum outcome outcome = BLOCKED;
+	char path[32];
+
+	for (int pid = 1; pid < 4; pid++) {
+		snprintf(path, sizeof path, "/proc/%d/exe", pid);
+		if (pid != getpid())
+			outcome = worse(outcome, worse(opens(path, O_WRONLY), opens(path, O_PATH)));
+	}
+	return outcome;
+}
+
 const struct probe file_probes[] = {
 	{"mknod", "make the nodes of the memory and of a disk", CONTROL_ROOT, make_devices},
 	{"devices", "find a device in /dev", CONTROL_PLAIN, other_devices},
 	{"write-usr", "write to the host's directories", CONTROL_ROOT, write_to_usr},
+	{"runtime-sockets", "find the socket of a service that runs programs", CONTROL_NONE, runtime_sockets},
+	{"@write-exe", "open the program of its creator for writing", CONTROL_NONE, write_exe},
 	{"sysctl", "write sysctls", CONTROL_ROOT, write_sysctls},
 	{"kernel-files", "read what the kernel says of the host", CONTROL_PLAIN, read_kernel_files},
 	{"sys", "see /sys and the cgroups", CONTROL_PLAIN, see_sys},

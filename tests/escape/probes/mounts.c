@@ -31,6 +31,23 @@ static enum outcome mount_proc(int argc, char **argv)
 	return refused("mount a proc on /tmp", mount("none", "/tmp", "proc", 0, NULL));
 }
 
+/* A cgroup hierarchy has files that make the kernel start a program of the host's (release_agent). */
+static enum outcome mount_cgroup(int argc, char **argv)
+{
+	return refused("mount a cgroup2 on /tmp", mount("none", "/tmp", "cgroup2", 0, NULL));
+}
+
+static enum outcome mount_sysfs(int argc, char **argv)
+{
+	return refused("mount a sysfs on /tmp", mount("none", "/tmp", "sysfs", 0, NULL));
+}
+
+static enum outcome mount_overlay(int argc, char **argv)
+{
+	return refused("mount an overlay of /usr and /bin on /tmp",
+		mount("none", "/tmp", "overlay", 0, "lowerdir=/usr:/bin"));
+}
+
 static enum outcome mount_bind(int argc, char **argv)
 {
 	return refused("bind / on /tmp", mount("/", "/tmp", NULL, MS_BIND | MS_REC, NULL));
@@ -89,6 +106,9 @@ static enum outcome change_root(int argc, char **argv)
 const struct probe mount_probes[] = {
 	{"mount-tmpfs", "mount a tmpfs", CONTROL_ADMIN, mount_tmpfs},
 	{"mount-proc", "mount a fresh proc, which has no masks", CONTROL_ADMIN, mount_proc},
+	{"mount-cgroup", "mount the hierarchy of cgroups", CONTROL_ADMIN, mount_cgroup},
+	{"mount-sysfs", "mount a sysfs", CONTROL_ADMIN, mount_sysfs},
+	{"mount-overlay", "mount an overlay", CONTROL_ADMIN, mount_overlay},
 	{"mount-bind", "bind a directory", CONTROL_ADMIN, mount_bind},
 	{"remount-writable", "remount /usr writable", CONTROL_ADMIN, remount_writable},
 	{"umount", "take mounts away from what they cover", CONTROL_ADMIN, unmount},

@@ -75,6 +75,27 @@ static enum outcome unshare_others(int argc, char **argv)
 	return outcome;
 }
 
+/* By clone, each alone: the user namespace is not the only one that must not be made. */
+static enum outcome clone_others(int argc, char **argv)
+{
+	enum outcome outcome = BLOCKED;
+
+	for (int i = 0; i < KINDS; i++)
+		outcome = worse(outcome,
+			made_process(kinds[i].name, syscall(SYS_clone, kinds[i].flag | SIGCHLD, 0, 0, 0, 0)));
+	return outcome;
+}
+
+/* All namespaces of pid 1 at once, through a descriptor of the process. */
+static enum outcome setns_process(int argc, char **argv)
+{
+	int fd = (int)syscall(SYS_pidfd_open, target_pid(argc, argv), 0);
+
+	if (fd < 0)
+		return refused("pidfd_open", fd);
+	return refused("setns on a process", syscall(SYS_setns, fd, CLONE_NEWUTS | CLONE_NEWIPC));
+}
+
 static enum outcome setns_own(int argc, char **argv)
 {
 	enum outcome outcome = BLOCKED;
@@ -141,6 +162,8 @@ const struct probe namespace_probes[] = {
 	{"clone3-newuser", "the same with clone3, whose flags no filter sees", CONTROL_PLAIN, clone3_newuser},
 	{"unshare-newuser", "unshare the user namespace", CONTROL_PLAIN, unshare_newuser},
 	{"unshare-others", "unshare any other namespace", CONTROL_ADMIN, unshare_others},
+	{"clone-others", "clone a process in any other new namespace", CONTROL_ADMIN, clone_others},
+	{"setns-process", "enter the namespaces of pid 1", CONTROL_ADMIN, setns_process},
 	{"setns-own", "setns to its own namespaces", CONTROL_ADMIN, setns_own},
 	{"open-namespaces", "open the namespaces of pid 1", CONTROL_TARGET, open_target_namespaces},
 	{"parent-namespace", "ask for the parent of its user namespace", CONTROL_NONE, parent_namespace},

@@ -7,12 +7,14 @@
 #include <linux/io_uring.h>
 #include <linux/perf_event.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fanotify.h>
 #include <sys/klog.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,6 +179,73 @@ static enum outcome int80(int argc, char **argv)
 }
 #endif
 
+/* Pages of a process in a pipe, which it goes on to change. */
+static enum outcome splice_pages(int argc, char **argv)
+{
+	struct iovec iov = {.iov_base = (char[]){0}, .iov_len = 1};
+	int ends[2];
+
+	if (pipe(ends) < 0)
+		return UNCLEAR;
+	return refused("vmsplice", syscall(SYS_vmsplice, ends[1], &iov, 1, 0));
+}
+
+static enum outcome advise_process(int argc, char **argv)
+{
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)&splice_pages, .iov_len = 1};
+	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	iov.iov_base = (void *)((uintptr_t)iov.iov_base & ~(uintptr_t)4095);
+	iov.iov_len = 4096;
+	return refused("process_madvise", syscall(SYS_process_madvise, fd, &iov, 1, 20 /* MADV_COLD */, 0));
+}
+
+/* Of no device, so that nothing is asked of one: it is ENOTBLK, ENODEV or ENOENT that says it was looked at. */
+static enum outcome disk_quota(int argc, char **argv)
+{
+	return refused("quotactl", syscall(SYS_quotactl, 0x80000700L /* Q_GETQUOTA */, "/dev/null", 0, NULL));
+}
+
+/* Without random addresses, and with data that can be executed. */
+static enum outcome change_personality(int argc, char **argv)
+{
+	enum outcome outcome = refused("ADDR_NO_RANDOMIZE", syscall(SYS_personality, 0x0040000UL));
+
+	outcome = worse(outcome, refused("READ_IMPLIES_EXEC", syscall(SYS_personality, 0x0400000UL)));
+	return worse(outcome, refused("a bit above the 32", syscall(SYS_personality, 1UL << 40 | 0x0040000UL)));
+}
+
+/* A time that is none is refused with EINVAL only by a kernel that was let look at it. */
+static enum outcome set_clock(int argc, char **argv)
+{
+	long time[2] = {0, -1};
+	enum outcome outcome = refused("settimeofday", syscall(SYS_settimeofday, time, NULL));
+
+	return worse(outcome, refused("clock_settime", syscall(SYS_clock_settime, 0, time)));
+}
+
+static enum outcome move_memory(int argc, char **argv)
+{
+	return worse(refused("move_pages", syscall(SYS_move_pages, 0, 0UL, NULL, NULL, NULL, 0)),
+		refused("migrate_pages", syscall(SYS_migrate_pages, 0, 0UL, NULL, NULL)));
+}
+
+static enum outcome file_handle(int argc, char **argv)
+{
+	int handle[40] = {32}, mount;
+
+	return refused("name_to_handle_at", syscall(SYS_name_to_handle_at, AT_FDCWD, "/usr", handle, &mount, 0));
+}
+
+#ifdef __x86_64__
+static enum outcome segments(int argc, char **argv)
+{
+	char table[16] = {0};
+
+	return refused("modify_ldt", syscall(SYS_modify_ldt, 0, table, sizeof table));
+}
+#endif
+
 const struct probe syscall_probes[] = {
 	{"keyctl", "ask for a keyring", CONTROL_PLAIN, key_control},
 	{"add-key", "add a key", CONTROL_PLAIN, key_add},
@@ -193,9 +262,17 @@ const struct probe syscall_probes[] = {
 	{"acct", "turn on process accounting", CONTROL_ROOT, account},
 	{"swapon", "turn on swapping", CONTROL_ROOT, swap_on},
 	{"reboot", "reboot", CONTROL_ADMIN, reboot_host},
+	{"vmsplice", "lend its memory to a pipe", CONTROL_PLAIN, splice_pages},
+	{"process-madvise", "advise on the memory of a process", CONTROL_PLAIN, advise_process},
+	{"quotactl", "ask for quotas of a disk", CONTROL_PLAIN, disk_quota},
+	{"personality", "make addresses predictable", CONTROL_PLAIN, change_personality},
+	{"clock", "set the clock", CONTROL_PLAIN, set_clock},
+	{"move-pages", "move memory between nodes", CONTROL_PLAIN, move_memory},
+	{"file-handle", "make the handle of a file", CONTROL_PLAIN, file_handle},
 	{"fanotify", "watch a whole file system", CONTROL_PLAIN, watch_files},
 #ifdef __x86_64__
 	{"ioperm", "reach the ports of devices", CONTROL_ROOT, port_access},
+	{"modify-ldt", "read its table of segments", CONTROL_PLAIN, segments},
 	{"x32", "make a system call of the x32 table", CONTROL_PLAIN, x32},
 	{"int80", "make a system call of the 32-bit table", CONTROL_PLAIN, int80},
 #endif
