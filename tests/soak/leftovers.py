@@ -50,6 +50,9 @@ class Counts:
 
     @staticmethod
     def locks():
+        """On ranges of ids, which root alone takes: in the file that nobody else uses."""
+        if os.geteuid() != 0:
+            return 0
         try:
             status = os.stat("/run/nsbox/ids")
         except OSError:
