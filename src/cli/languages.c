@@ -18,6 +18,7 @@
 #include "language/language.h"
 #include "sandbox/sandbox.h"
 #include "seccomp/load.h"
+#include "session/warm.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -55,22 +56,6 @@ static void make_spec(const struct options *options, struct spec *spec)
 	spec->root_path = xstrdup(options->rootfs);
 }
 
-/* What a command wrote, standard output first; malloc'd. */
-static char *output_of(const struct exec_result *exec, size_t *ret_length)
-{
-	const struct captured *out = &exec->output[0], *err = &exec->output[1];
-	size_t out_length = out->head_length + out->tail_length,
-	       err_length = err->head_length + err->tail_length;
-	char *text = xcalloc(out_length + err_length + 1, 1);
-
-	if (out_length > 0)
-		memcpy(text, out->data, out_length);
-	if (err_length > 0)
-		memcpy(text + out_length, err->data, err_length);
-	*ret_length = out_length + err_length;
-	return text;
-}
-
 static void ask_version(
 	const struct options *options, const struct language *language, char *ret, size_t size)
 {
@@ -83,10 +68,9 @@ static void ask_version(
 	make_spec(options, &spec);
 	if (language_prepare_version(language, &spec, &err) == 0 && spec_load_filters(&spec, &err) == 0 &&
 		sandbox_run(&spec, &control, &result) == 0) {
-		size_t length;
-		cleanup_free char *output = output_of(run_result_last(&result), &length);
+		cleanup_free char *output = warm_output_of(run_result_last(&result));
 
-		language_version_of(output, length, ret, size);
+		language_version_of(output, strlen(output), ret, size);
 	}
 	run_result_free(&result);
 	spec_free(&spec);
@@ -184,58 +168,36 @@ static void show_language(struct options *options, const struct language *langua
 
 /* --- --warm --- */
 
-static bool fill(const struct spec *spec)
+static bool is_ready(const struct options *options, const struct language *language)
 {
-	const struct run_control control = {.cancel_fd = -1, .forward_signals = true};
-	struct run_result result = {0};
-	const struct exec_result *last;
-	bool filled;
-
-	sandbox_run(spec, &control, &result);
-	last = run_result_last(&result);
-	filled = last->ended_by == ENDED_EXITED && last->exit_code == 0;
-	if (last->ended_by == ENDED_SETUP) {
-		error_print(&last->error);
-	} else if (!filled) {
-		size_t length;
-		cleanup_free char *output = output_of(last, &length);
-
-		fprintf(stderr, "%.*s\n", (int)length, output);
-	}
-	run_result_free(&result);
-	return filled;
-}
-
-static void warm_language(struct options *options, const struct language *language)
-{
-	struct language_cache cache;
-	struct error err = {0};
+	struct language_status status;
 	struct spec spec;
-	bool filled;
-	int result;
+	bool ready;
 
 	make_spec(options, &spec);
-	result = language_prepare_cache(language, &spec, &cache, &err);
-	if (result < 0) {
-		/* Where no language was named, those that are not there are none to warm. */
-		options->failed |= options->names[0] != NULL;
-		if (options->names[0])
-			error_print(&err);
-	} else if (result > 0) {
-		cleanup_free char *path = xstrdup(cache.path);
-
-		filled = spec_load_filters(&spec, &err) == 0 && fill(&spec);
-		result = language_finish_cache(&cache, filled, &err);
-		if (filled && result == 0)
-			printf("%s: %s\n", language_name(language), path);
-		else if (err.text[0])
-			error_print(&err);
-		if (!filled)
-			fprintf(stderr, "nsbox: %s: the cache could not be filled\n",
-				language_name(language));
-		options->failed |= !filled || result < 0;
-	}
+	language_status(language, &spec, &status);
 	spec_free(&spec);
+	ready = status.ready;
+	language_status_free(&status);
+	return ready;
+}
+
+static void warm(struct options *options, const struct language *language)
+{
+	const struct run_control control = {.cancel_fd = -1, .forward_signals = true};
+	cleanup_free char *path = NULL, *output = NULL;
+	struct error err = {0};
+	int result = warm_language(language, false, &control, &path, &output, &err);
+
+	if (result > 0)
+		printf("%s: %s\n", language_name(language), path);
+	/* Where no language was named, those that are not there are none to warm. */
+	if (result >= 0 || (!options->names[0] && !is_ready(options, language)))
+		return;
+	if (output && output[0])
+		fprintf(stderr, "%s\n", output);
+	error_print(&err);
+	options->failed = true;
 }
 
 /* --- all of them --- */
@@ -252,7 +214,7 @@ static void visit(void *data, const char *name, const struct error *broken)
 		return;
 	}
 	if (options->warm)
-		warm_language(options, language);
+		warm(options, language);
 	else
 		show_language(options, language);
 	language_free(language);
@@ -270,7 +232,7 @@ static void visit_named(struct options *options)
 			continue;
 		}
 		if (options->warm)
-			warm_language(options, language);
+			warm(options, language);
 		else
 			show_language(options, language);
 		language_free(language);

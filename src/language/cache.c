@@ -4,10 +4,12 @@
 #include "language/cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,30 +72,6 @@ static int make_parents(const char *path, struct error *err)
 	return 0;
 }
 
-char *cache_begin(const char *path, struct error *err)
-{
-	char *directory;
-
-	if (make_parents(path, err) < 0)
-		return NULL;
-	directory = xasprintf("%s.XXXXXX", path);
-	if (mkdtemp(directory))
-		return directory;
-	error_set(err, errno, "making %s", directory);
-	free(directory);
-	return NULL;
-}
-
-int cache_commit(const char *directory, const char *path, struct error *err)
-{
-	if (rename(directory, path) == 0)
-		return 0;
-	if (errno != EEXIST && errno != ENOTEMPTY)
-		return error_set(err, errno, "renaming %s to %s", directory, path);
-	cache_abandon(directory); /* another was faster, and its is as good */
-	return 0;
-}
-
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk)
 {
 	(void)status, (void)type, (void)walk;
@@ -103,4 +81,68 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 void cache_abandon(const char *directory)
 {
 	nftw(directory, remove_one, WALK_FILES_MAX, FTW_DEPTH | FTW_PHYS);
+}
+
+static int remove_inner(
+	const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+	return walk->level == 0 ? 0 : remove_one(path, status, type, walk);
+}
+
+/* Makes `directory` or opens the one that is there, and locks it. Returns as open(2), with errno. */
+static int make_and_lock(const char *directory, bool wait)
+{
+	cleanup_close int fd = -1;
+
+	if (mkdir(directory, 0700) < 0 && errno != EEXIST)
+		return -1;
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || flock(fd, wait ? LOCK_EX : LOCK_EX | LOCK_NB) < 0)
+		return -1;
+	return move_fd(&fd);
+}
+
+/* Whoever had the lock before may have renamed or removed the directory. */
+static bool is_still(const char *directory, int fd)
+{
+	struct stat opened, named;
+
+	return fstat(fd, &opened) == 0 && lstat(directory, &named) == 0 &&
+	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+int cache_begin(
+	const char *path, bool wait, char **ret_directory, int *ret_lock, struct error *err)
+{
+	cleanup_free char *directory = xasprintf("%s.new", path);
+
+	if (make_parents(path, err) < 0)
+		return -1;
+	for (;;) {
+		cleanup_close int lock = make_and_lock(directory, wait);
+
+		if (lock < 0 && errno == EWOULDBLOCK)
+			return 0;
+		if (lock < 0 && errno != ENOENT && errno != EINTR)
+			return error_set(err, errno, "making %s", directory);
+		if (lock < 0 || !is_still(directory, lock))
+			continue;
+		if (access(path, F_OK) == 0) {
+			cache_abandon(directory);
+			return 0;
+		}
+		/* What a killed process has left. */
+		nftw(directory, remove_inner, WALK_FILES_MAX, FTW_DEPTH | FTW_PHYS);
+		*ret_directory = directory;
+		*ret_lock = move_fd(&lock);
+		directory = NULL;
+		return 1;
+	}
+}
+
+int cache_commit(const char *directory, const char *path, struct error *err)
+{
+	if (rename(directory, path) == 0)
+		return 0;
+	return error_set(err, errno, "renaming %s to %s", directory, path);
 }

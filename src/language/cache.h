@@ -9,10 +9,14 @@
  * A cache is filled in a sandbox of its own by the command in the language's file, without any of the
  * user's code, and renamed to its final name when that has succeeded. Other sandboxes see it read-only:
  * no code that runs in one can change what the next compiles with. Its name tells the toolchain, so
- * that an upgrade makes a new one.
+ * that an upgrade makes a new one. It is filled under that name with «.new» behind it, which is locked
+ * (flock) meanwhile: so of several processes one fills it, and what a killed one left is taken over and
+ * emptied by the next.
  *
  *     $XDG_CACHE_HOME/nsbox/LANGUAGE-TOOLCHAIN, else ~/.cache/nsbox/LANGUAGE-TOOLCHAIN
  */
+
+#include <stdbool.h>
 
 struct choice;
 struct error;
@@ -24,8 +28,13 @@ char *cache_path(const struct language *language, const struct choice *choice);
 /* The cache, where it is there and nobody else can have changed it: as cache_path, or NULL. */
 char *cache_find(const struct language *language, const struct choice *choice);
 
-/* Makes an empty directory beside `path` that cache_commit renames to `path`. Returns it malloc'd, or NULL with *err. */
-char *cache_begin(const char *path, struct error *err);
+/*
+ * Makes an empty directory beside `path` that cache_commit renames to `path`. Returns 1 with it, malloc'd, and the lock
+ * that keeps others from it until that is closed. While another process fills it: waits for that one with `wait`, else
+ * returns 0. Returns 0, too, when `path` is there then; -1 with *err.
+ */
+int cache_begin(
+	const char *path, bool wait, char **ret_directory, int *ret_lock, struct error *err);
 
 /* Puts `directory`, made by cache_begin, in its place. */
 int cache_commit(const char *directory, const char *path, struct error *err);

@@ -49,6 +49,7 @@ struct language_status {
 	bool ready;
 	char **programs; /* ready: where each program that is needed is, on the host; NULL-terminated */
 	char **binds; /* ready: directories of the host, outside of /usr, that are bound for it; NULL-terminated */
+	char *identity; /* ready: another when a program is exchanged or a version is asked for otherwise */
 	struct error missing; /* not ready: what is missing, and as a hint how to get it */
 };
 
@@ -72,16 +73,20 @@ int language_prepare_version(const struct language *language, struct spec *spec,
 /* The first word of `output` that looks like a version («3.11.7»), in `ret`; an empty string where there is none. */
 void language_version_of(const char *output, size_t length, char *ret, size_t size);
 
+/* Whether the toolchain that `language` has in the root of `spec` makes use of a cache that is not there yet. */
+bool language_wants_cache(const struct language *language, const struct spec *spec);
+
 /*
  * Where the language's toolchain makes use of a cache on the host that is not there yet (see cache.h): returns 1 with a
  * *spec that fills it, capture on, and *ret_cache. The caller runs it, and calls language_finish_cache. Returns 0 where
- * there is nothing to do, -1 with *err.
+ * there is nothing to do, also because another process does it, which is waited for with `wait`; -1 with *err.
  */
 struct language_cache {
 	char *directory; /* that is filled */
 	char *path;      /* where it belongs */
+	int lock;        /* a descriptor: nobody else fills it */
 };
-int language_prepare_cache(const struct language *language, struct spec *spec,
+int language_prepare_cache(const struct language *language, bool wait, struct spec *spec,
 	struct language_cache *ret_cache, struct error *err);
 
 /* With `filled` the cache is put in its place, else it is removed. Releases *cache. */

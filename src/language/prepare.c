@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "language/cache.h"
 #include "language/definition.h"
@@ -236,6 +238,32 @@ int language_prepare(const struct language *language, const void *code, size_t l
 
 /* --- status and version --- */
 
+/* How a version is asked for, and which files answer. */
+static char *identity_of(const struct choice *choice)
+{
+	char *identity = xstrdup("");
+
+	for (char **word = choice->toolchain->version_argv; word && *word; word++) {
+		cleanup_free char *before = identity;
+
+		identity = xasprintf("%s%s\n", before, *word);
+	}
+	for (size_t i = 0; choice->programs && i < choice->toolchain->needs_count; i++) {
+		const char *file = choice->programs[i].location.file;
+		cleanup_free char *before = NULL;
+		struct stat status;
+
+		if (!file || stat(file, &status) < 0)
+			continue;
+		before = identity;
+		identity = xasprintf("%s%s %llx %llx %llx.%lx\n", before, file,
+			(unsigned long long)status.st_dev, (unsigned long long)status.st_ino,
+			(unsigned long long)status.st_mtim.tv_sec,
+			(unsigned long)status.st_mtim.tv_nsec);
+	}
+	return identity;
+}
+
 void language_status(
 	const struct language *language, const struct spec *spec, struct language_status *ret)
 {
@@ -253,6 +281,7 @@ void language_status(
 		for (char **bind = found->location.binds; bind && *bind; bind++)
 			list_add(&ret->binds, xstrdup(*bind));
 	}
+	ret->identity = ret->ready ? identity_of(&choice) : NULL;
 	choice_free(&choice);
 }
 
@@ -264,6 +293,7 @@ void language_status_free(struct language_status *status)
 		free(*next);
 	free(status->programs);
 	free(status->binds);
+	free(status->identity);
 }
 
 int language_prepare_version(const struct language *language, struct spec *spec, struct error *err)
@@ -324,15 +354,12 @@ void language_version_of(const char *output, size_t length, char *ret, size_t si
 /* --- caches --- */
 
 /* The directory is bound by the caller's own hand, writable for this one sandbox. */
-static int begin_cache(struct preparation *preparation, struct language_cache *ret)
+static int add_filling(struct preparation *preparation, const char *directory)
 {
 	const struct toolchain *toolchain = preparation->choice.toolchain;
 	struct spec *spec = preparation->spec;
 
-	ret->directory = cache_begin(ret->path, preparation->err);
-	if (!ret->directory)
-		return -1;
-	spec_add_bind(spec, ret->directory, DEFINITION_CACHE, false);
+	spec_add_bind(spec, directory, DEFINITION_CACHE, false);
 	preparation->values.cache_bound = true;
 	preparation->values.source = "";
 	spec->capture = true;
@@ -341,37 +368,64 @@ static int begin_cache(struct preparation *preparation, struct language_cache *r
 	if (add_exec(preparation, "run", toolchain->cache_argv, toolchain->cache_timeout_ms) < 0)
 		return -1;
 	spec->execs[spec->execs_count - 1].stdin_kind = STDIN_NULL;
-	return 1;
+	return 0;
 }
 
-static void cache_free(struct language_cache *cache)
+static void cache_release(struct language_cache *cache)
 {
 	free(cache->directory);
 	free(cache->path);
-	*cache = (struct language_cache){0};
+	close_fd(&cache->lock);
+	*cache = (struct language_cache){.lock = -1};
 }
 
-int language_prepare_cache(const struct language *language, struct spec *spec,
+/* Whether the cache at `path` (NULL: no use for one) is missing. -1: it is there, and not to be used. */
+static int is_missing(const struct preparation *preparation, const char *path)
+{
+	cleanup_free char *usable = cache_find(preparation->language, &preparation->choice);
+
+	if (!path || usable)
+		return 0;
+	if (access(path, F_OK) < 0)
+		return 1;
+	error_set(preparation->err, 0, "%s: others than you can change it, so it is not used", path);
+	return error_hint(preparation->err, "Remove it: rm -r %s", path);
+}
+
+bool language_wants_cache(const struct language *language, const struct spec *spec)
+{
+	cleanup_preparation struct preparation preparation = {0};
+	cleanup_free char *path = NULL;
+	struct error err = {0};
+
+	preparation.language = language;
+	preparation.err = &err;
+	if (needs_choose(language, spec, &preparation.choice, &err) < 0)
+		return false;
+	path = cache_path(language, &preparation.choice);
+	return is_missing(&preparation, path) > 0;
+}
+
+int language_prepare_cache(const struct language *language, bool wait, struct spec *spec,
 	struct language_cache *ret_cache, struct error *err)
 {
 	cleanup_preparation struct preparation preparation = {0};
-	cleanup_free char *there = NULL;
 	int result;
 
-	*ret_cache = (struct language_cache){0};
+	*ret_cache = (struct language_cache){.lock = -1};
 	if (prepare(language, spec, &preparation, err) < 0)
 		return -1;
-	there = cache_find(language, &preparation.choice);
 	ret_cache->path = cache_path(language, &preparation.choice);
-	if (there || !ret_cache->path) {
-		cache_free(ret_cache);
-		return 0;
-	}
-	result = begin_cache(&preparation, ret_cache);
-	if (result < 0 && ret_cache->directory)
+	result = is_missing(&preparation, ret_cache->path);
+	if (result > 0)
+		result = cache_begin(
+			ret_cache->path, wait, &ret_cache->directory, &ret_cache->lock, err);
+	if (result > 0 && add_filling(&preparation, ret_cache->directory) < 0) {
 		cache_abandon(ret_cache->directory);
-	if (result < 0)
-		cache_free(ret_cache);
+		result = -1;
+	}
+	if (result <= 0)
+		cache_release(ret_cache);
 	return result;
 }
 
@@ -383,6 +437,6 @@ int language_finish_cache(struct language_cache *cache, bool filled, struct erro
 		result = cache_commit(cache->directory, cache->path, err);
 	if (!filled || result < 0)
 		cache_abandon(cache->directory);
-	cache_free(cache);
+	cache_release(cache);
 	return result;
 }

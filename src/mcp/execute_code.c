@@ -391,9 +391,28 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	return add_files(arguments, spec, err);
 }
 
+static char *cold_language(const json_t *arguments)
+{
+	const char *name = json_string_value(json_object_get(arguments, "language"));
+	struct language *language;
+	struct error err;
+	struct spec spec;
+	char *cold = NULL;
+
+	if (!name || language_load(name, &language, &err) < 0)
+		return NULL;
+	spec_init(&spec);
+	if (language_wants_cache(language, &spec))
+		cold = xstrdup(language_name(language));
+	spec_free(&spec);
+	language_free(language);
+	return cold;
+}
+
 const struct tool tool_execute_code = {
 	.name = "execute_code",
 	.describe = describe,
 	.prepare = prepare,
 	.finish = execute_code_finish,
+	.cold_language = cold_language,
 };

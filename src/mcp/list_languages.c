@@ -2,7 +2,7 @@
 /*
  * The tool list_languages: which languages there are, with their versions, and what those lack that
  * cannot be used here. A version is what the toolchain itself says, in a sandbox: a run for each
- * language that is ready, one after the other.
+ * language that is ready, one after the other. What one has said holds while its programs are the same.
  */
 #define _GNU_SOURCE
 #include "mcp/list_languages.h"
@@ -18,6 +18,9 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+
+/* {identity of a toolchain: its version}, of all that were asked since the server began. */
+static json_t *known_versions;
 
 static json_t *strings_to_json(char *const *strings)
 {
@@ -133,7 +136,10 @@ static json_t *describe(const struct mcp_options *options)
 		"idempotentHint", 1, "openWorldHint", 0);
 }
 
-/* ---- One run for each version: the state is the list, and the number of the language whose turn it is ---- */
+/*
+ * ---- One run for each version that is not known: the state is the list, the identities of the toolchains in it, and
+ * the number of the language whose turn it is ----
+ */
 
 static json_t *begin(const struct mcp_options *options, const json_t *arguments, struct error *err)
 {
@@ -141,21 +147,46 @@ static json_t *begin(const struct mcp_options *options, const json_t *arguments,
 
 	if (arguments_refuse_unknown(arguments, known, err) < 0)
 		return NULL;
-	return json_pack("{s:o, s:i}", "languages", languages_to_json(), "turn", -1);
+	return json_pack("{s:o, s:{}, s:i}", "languages", languages_to_json(), "identities", "turn", -1);
 }
 
-static void set_version(json_t *language, const json_t *run)
+static void note_version(json_t *state, json_t *language, const json_t *run)
 {
+	const json_t *identity = json_object_get(
+		json_object_get(state, "identities"), string_of(language, "name"));
 	cleanup_free char *output = xasprintf("%s\n%s", string_of(run, "stdout"), string_of(run, "stderr"));
 	char version[64];
 
 	language_version_of(output, strlen(output), version, sizeof version);
-	if (version[0])
-		json_object_set_new(language, "version", json_string(version));
+	if (!version[0])
+		return;
+	json_object_set_new(language, "version", json_string(version));
+	if (!known_versions)
+		known_versions = json_object();
+	json_object_set_new(known_versions, json_string_value(identity), json_string(version));
+}
+
+/* Sets the version where it is known. */
+static bool is_known(json_t *state, json_t *entry, const struct language *language)
+{
+	struct language_status status;
+	json_t *version = NULL;
+	struct spec spec;
+
+	spec_init(&spec);
+	language_status(language, &spec, &status);
+	spec_free(&spec);
+	if (status.identity) {
+		json_object_set_new(json_object_get(state, "identities"),
+			language_name(language), json_string(status.identity));
+		version = json_object_get(known_versions, status.identity);
+	}
+	language_status_free(&status);
+	return version && json_object_set(entry, "version", version) == 0;
 }
 
 /* Whether there is a run that tells its version. */
-static bool ask_version(const json_t *entry, struct spec *spec)
+static bool ask_version(json_t *state, json_t *entry, struct spec *spec)
 {
 	struct language *language;
 	struct error err = {0};
@@ -164,7 +195,8 @@ static bool ask_version(const json_t *entry, struct spec *spec)
 	if (!json_is_true(json_object_get(entry, "ready")) ||
 		language_load(string_of(entry, "name"), &language, &err) < 0)
 		return false;
-	possible = language_prepare_version(language, spec, &err) == 0 &&
+	possible = !is_known(state, entry, language) &&
+		   language_prepare_version(language, spec, &err) == 0 &&
 		   spec_validate(spec, &err) == 0;
 	language_free(language);
 	return possible;
@@ -176,11 +208,11 @@ static bool next(json_t *state, const json_t *run, struct spec *spec)
 	size_t turn = (size_t)(json_integer_value(json_object_get(state, "turn")) + 1);
 
 	if (run)
-		set_version(json_array_get(languages, turn - 1), run);
+		note_version(state, json_array_get(languages, turn - 1), run);
 	for (; turn < json_array_size(languages); turn++) {
 		spec_free(spec);
 		spec_init(spec);
-		if (!ask_version(json_array_get(languages, turn), spec))
+		if (!ask_version(state, json_array_get(languages, turn), spec))
 			continue;
 		json_object_set_new(state, "turn", json_integer((json_int_t)turn));
 		return true;

@@ -19,6 +19,7 @@
 #include "mcp/serve.h"
 #include "mcp/server.h"
 #include "mcp/tools.h"
+#include "util/cleanup.h"
 #include "util/error.h"
 
 enum {
@@ -264,6 +265,14 @@ static void begin_call(struct server *server, const struct request *request,
 	}
 }
 
+static void warm(struct server *server, const struct tool *tool, const json_t *arguments)
+{
+	cleanup_free char *language = tool->cold_language ? tool->cold_language(arguments) : NULL;
+
+	if (language)
+		warmings_begin(&server->warmings, &server->runner, language);
+}
+
 static void queue_call(struct server *server, const struct request *request,
 	const struct tool *tool, const json_t *arguments)
 {
@@ -281,6 +290,8 @@ static void queue_call(struct server *server, const struct request *request,
 			answer_tool(server, request, tool_failure(&err));
 		else
 			add_call(server, request, tool, &spec, NULL);
+		if (!err.text[0])
+			warm(server, tool, arguments);
 	}
 	spec_free(&spec);
 }

@@ -13,6 +13,7 @@
 #include "mcp/reader.h"
 #include "mcp/revision.h"
 #include "mcp/tasks.h"
+#include "mcp/warming.h"
 #include "mcp/writer.h"
 #include "session/runner.h"
 
@@ -27,6 +28,7 @@ struct server {
 	struct call_list calls;
 	struct outputs outputs;
 	struct tasks tasks;
+	struct warmings warmings;
 	json_t *tools;          /* tools/list, once it was asked for: it stays the same */
 	enum revision revision; /* of the connection: what initialize agreed on */
 	bool initialized;       /* by a request; before it the newest of its era is spoken */

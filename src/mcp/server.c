@@ -419,7 +419,15 @@ static void spawner_died(struct server *server)
 	server->ending = true;
 }
 
-enum { POLL_SIGNAL, POLL_PARENT, POLL_INPUT, POLL_OUTPUT, POLL_SPAWNER, POLL_CALLS };
+enum {
+	POLL_SIGNAL,
+	POLL_PARENT,
+	POLL_INPUT,
+	POLL_OUTPUT,
+	POLL_SPAWNER,
+	POLL_WARMINGS,
+	POLL_CALLS = POLL_WARMINGS + WARMINGS_MAX,
+};
 
 struct poll_set {
 	struct pollfd fds[POLL_CALLS + MCP_PARALLEL_LIMIT];
@@ -439,6 +447,7 @@ static void fill_poll_set(const struct server *server, struct poll_set *set)
 	set->fds[POLL_OUTPUT] = (struct pollfd){.fd = server->client_gone ? -1 : server->writer.fd,
 		.events = writer_pending(&server->writer) ? POLLOUT : 0};
 	set->fds[POLL_SPAWNER] = (struct pollfd){.fd = server->runner.fd, .events = POLLIN};
+	warmings_fill_poll(&server->warmings, &set->fds[POLL_WARMINGS]);
 	set->count = POLL_CALLS;
 	for (struct call *call = server->calls.first; call; call = call->next) {
 		bool waits = !call->silent && !output_has_room(server);
@@ -484,6 +493,7 @@ static void turn(struct server *server, int timeout_ms)
 	for (nfds_t i = POLL_CALLS; i < set.count; i++)
 		if (set.fds[i].revents)
 			handle_call(server, set.calls[i - POLL_CALLS], set.fds[i].revents);
+	warmings_handle(&server->warmings, &set.fds[POLL_WARMINGS]);
 	if (set.fds[POLL_SPAWNER].revents)
 		spawner_died(server);
 	if (set.fds[POLL_SIGNAL].revents || set.fds[POLL_PARENT].revents)
@@ -499,6 +509,7 @@ static void end(struct server *server)
 	uint64_t deadline = now_ms() + END_MS, now;
 	struct call *next;
 
+	warmings_end(&server->warmings);
 	for (struct call *call = server->calls.first; call; call = next) {
 		next = call->next;
 		cancel_call(server, call);
@@ -565,6 +576,7 @@ int mcp_serve(const struct mcp_options *options)
 	server->revision = REVISION_LEGACY_NEWEST;
 	call_list_init(&server->calls);
 	outputs_init(&server->outputs);
+	warmings_init(&server->warmings);
 	server->parent_fd = watch_parent(&server->ending);
 	if (runner_start(&server->runner, &err) < 0 || (output = take_output(&err)) < 0 ||
 		(server->signal_fd = take_signals(&err)) < 0) {

@@ -42,6 +42,11 @@ struct tool {
 	 */
 	json_t *(*finish)(
 		const struct mcp_options *options, const json_t *run, const struct output *kept);
+	/*
+	 * Of arguments that `prepare` has taken: the language whose compiler's cache is not there yet (mcp/warming.h),
+	 * malloc'd, or NULL. Optional.
+	 */
+	char *(*cold_language)(const json_t *arguments);
 };
 
 extern const struct tool tool_execute_code, tool_list_languages, tool_test_sandbox;

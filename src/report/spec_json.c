@@ -113,6 +113,7 @@ static const struct field spec_fields[] = {
 	{"capture", FIELD_BOOL, AT(spec, capture)},
 	{"collect_images", FIELD_BOOL, AT(spec, collect_images)},
 	{"keep_output", FIELD_BOOL, AT(spec, keep_output)},
+	{"background", FIELD_BOOL, AT(spec, background)},
 	{"tty", FIELD_BOOL, AT(spec, tty)},
 	{"execs", FIELD_ARRAY, AT(spec, execs), .fields = exec_fields,
 		.count = offsetof(struct spec, execs_count), .size = sizeof(struct exec_spec),

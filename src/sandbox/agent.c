@@ -188,7 +188,8 @@ static int take_stdio(struct start *start)
 	for (int i = 0; i < 3; i++)
 		if (dup3(start->exec->fds[i], i, 0) < 0)
 			return start_failed(start, errno, "taking over standard descriptors", NULL);
-	if (setsid() < 0)
+	/* In the background the session is the agent's, which has the weight that is meant for both. */
+	if ((agent.limits.background ? setpgid(0, 0) : setsid()) < 0)
 		return start_failed(start, errno, "starting a session", NULL);
 	if (agent.terminal && ioctl(0, TIOCSCTTY, 0) < 0)
 		return start_failed(start, errno, "taking the terminal", NULL);

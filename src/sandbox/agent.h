@@ -26,6 +26,7 @@ struct agent_limits {
 	uint32_t open_files;
 	uint64_t file_size_bytes;
 	uint32_t cpus; /* affinity to that many of the caller's CPUs, 0: none */
+	bool background; /* see struct spec */
 };
 
 struct agent_exec {

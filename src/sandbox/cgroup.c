@@ -39,6 +39,7 @@ enum {
 	SWEEP_WAIT_MS = 500,
 	AGENT_MEMORY = 4 << 20, /* bytes, of its own and of the kernel on its behalf */
 	AGENT_PROCESSES = 1,
+	BACKGROUND_WEIGHT = 10, /* the usual one is 100 */
 	PERIOD_US = 100 * 1000,
 	PERIOD_MAX_US = 1000 * 1000,
 	QUOTA_MIN_US = 1000,
@@ -257,6 +258,9 @@ static int set_limits(struct cgroup *cgroup, const struct spec *spec, struct err
 		return error_set(err, errno, "writing 0 to %s/memory.swap.max", cgroup->path);
 	if (limits->pids && set_number(cgroup->fd, cgroup->path, "pids.max",
 				    (uint64_t)limits->pids + AGENT_PROCESSES, err) < 0)
+		return -1;
+	if (spec->background && cgroup->cpu &&
+		set_number(cgroup->fd, cgroup->path, "cpu.weight", BACKGROUND_WEIGHT, err) < 0)
 		return -1;
 	if (!limits->cpu_millis)
 		return 0;

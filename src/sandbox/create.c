@@ -70,6 +70,7 @@ static struct agent_limits agent_limits_of(const struct sandbox *sandbox)
 		.open_files = limits->open_files,
 		.file_size_bytes = limits->file_size_bytes,
 		.cpus = sandbox->cgroup.cpu ? 0 : (limits->cpu_millis + 999) / 1000,
+		.background = sandbox->spec->background,
 	};
 }
 

@@ -66,6 +66,16 @@ static int die_with_parent(struct error *err)
 	return 0;
 }
 
+/*
+ * A tenth of the usual weight, about: of this process and those that it starts, and of its session, where the kernel
+ * weighs these (autogroups). Where either cannot be had the commands take more, which is no reason not to run them.
+ */
+static void step_back(void)
+{
+	setpriority(PRIO_PROCESS, 0, 10);
+	write_small_file(AT_FDCWD, "/proc/self/autogroup", "10");
+}
+
 static int take_ids(const struct inside *inside, struct error *err)
 {
 	struct agent_request go;
@@ -73,6 +83,9 @@ static int take_ids(const struct inside *inside, struct error *err)
 	/* Not in the session of the caller, whose terminal would be ours too. */
 	if (setsid() < 0)
 		return error_set(err, errno, "starting a session");
+	/* Before the ids: afterwards the files of this process are not its own. */
+	if (inside->spec->background)
+		step_back();
 	if (die_with_parent(err) < 0)
 		return -1;
 	if (!inside->idmap->by_parent)

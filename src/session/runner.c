@@ -84,11 +84,10 @@ static int send_descriptor(int socket, int fd)
 	return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 0 : -1;
 }
 
-/* The spec as a message, in io->out. */
-static int pack_spec(const struct spec *spec, struct runner_io *io, struct error *err)
+/* Takes over the reference. What the supervisor is asked for, as a message in io->out. */
+static int pack(enum frame_type type, json_t *object, struct runner_io *io, struct error *err)
 {
-	json_t *object = spec_to_json(spec);
-	struct frame_header header = {.type = FRAME_SPEC};
+	struct frame_header header = {.type = type};
 	size_t length = object ? json_dumpb(object, NULL, 0, JSON_COMPACT) : 0;
 
 	if (length > 0 && length <= FRAME_MAX)
@@ -108,14 +107,15 @@ static int pack_spec(const struct spec *spec, struct runner_io *io, struct error
 	return error_set(err, ENOMEM, "sending the run's spec");
 }
 
-int runner_submit(
-	struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err)
+/* Takes over the reference. */
+static int submit(struct runner *runner, enum frame_type type, json_t *object,
+	struct runner_io *ret, struct error *err)
 {
 	struct runner_io io = RUNNER_IO_NONE;
 	cleanup_close int far = -1;
 	int fds[2];
 
-	if (pack_spec(spec, &io, err) < 0)
+	if (pack(type, object, &io, err) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0) {
 		error_set(err, errno, "making the run's socket");
@@ -135,6 +135,18 @@ int runner_submit(
 	}
 	*ret = io;
 	return 0;
+}
+
+int runner_submit(
+	struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err)
+{
+	return submit(runner, FRAME_SPEC, spec_to_json(spec), ret, err);
+}
+
+int runner_warm(
+	struct runner *runner, const char *language, struct runner_io *ret, struct error *err)
+{
+	return submit(runner, FRAME_WARM, json_pack("{s:s}", "language", language), ret, err);
 }
 
 int runner_flush(struct runner_io *io, struct error *err)

@@ -64,6 +64,12 @@ struct runner_io {
 int runner_submit(
 	struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err);
 
+/*
+ * The same for filling the cache of a language's compiler, if need be (session/warm.h): nobody waits for that, so it
+ * has the least priority. The object of its RUNNER_RESULT is empty.
+ */
+int runner_warm(struct runner *runner, const char *language, struct runner_io *ret, struct error *err);
+
 /* Sends what the socket takes. Returns 1 when more is to be sent, 0 when all is sent, -1 on failure. */
 int runner_flush(struct runner_io *io, struct error *err);
 

@@ -25,10 +25,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "language/language.h"
 #include "report/report.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/spec.h"
 #include "seccomp/load.h"
+#include "session/warm.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -165,16 +167,18 @@ static int read_exactly(int fd, void *data, size_t length)
 	return 0;
 }
 
-/* Reads the spec. The server may be gone before it is whole: then there is nobody to tell. */
-static json_t *read_spec(int fd)
+/* Reads what is to be done. The server may be gone before it is whole: then there is nobody to tell. */
+static json_t *read_request(int fd, enum frame_type *ret_type)
 {
 	struct frame_header header;
 	cleanup_free char *body = NULL;
 	json_t *object;
 
-	if (read_exactly(fd, &header, sizeof header) < 0 || header.type != FRAME_SPEC ||
+	if (read_exactly(fd, &header, sizeof header) < 0 ||
+		(header.type != FRAME_SPEC && header.type != FRAME_WARM) ||
 		header.length > FRAME_MAX)
 		_exit(1);
+	*ret_type = header.type;
 	body = xcalloc(header.length, 1);
 	if (read_exactly(fd, body, header.length) < 0)
 		_exit(1);
@@ -192,25 +196,50 @@ static int prepare_spec(const json_t *object, struct spec *spec, struct error *e
 	return spec_load_filters(spec, err);
 }
 
-_Noreturn static void supervisor_main(int fd)
+_Noreturn static void run_spec(int fd, const json_t *object)
 {
 	struct run_control control = {.cancel_fd = fd, .progress = report_progress, .data = &fd};
 	struct run_result result = {0};
 	struct error err = {0};
 	struct spec spec;
-	json_t *object;
 
-	prctl(PR_SET_NAME, "nsbox-run");
-	signal(SIGCHLD, SIG_DFL);
-	object = read_spec(fd);
 	if (prepare_spec(object, &spec, &err) < 0) {
 		send_failure(fd, &err);
 		_exit(1);
 	}
-	json_decref(object);
 	sandbox_run(&spec, &control, &result);
 	send_result(fd, &result, &spec);
 	_exit(0);
+}
+
+_Noreturn static void run_warming(int fd, const json_t *object)
+{
+	const char *name = json_string_value(json_object_get(object, "language"));
+	struct run_control control = {.cancel_fd = fd};
+	struct language *language;
+	struct error err = {0};
+	char *path, *output;
+
+	if (language_load(name ?: "", &language, &err) < 0 ||
+		warm_language(language, true, &control, &path, &output, &err) < 0) {
+		send_failure(fd, &err);
+		_exit(1);
+	}
+	send_frame(fd, FRAME_RESULT, json_object(), NULL, 0);
+	_exit(0);
+}
+
+_Noreturn static void supervisor_main(int fd)
+{
+	enum frame_type type;
+	json_t *object;
+
+	prctl(PR_SET_NAME, "nsbox-run");
+	signal(SIGCHLD, SIG_DFL);
+	object = read_request(fd, &type);
+	if (type == FRAME_WARM)
+		run_warming(fd, object);
+	run_spec(fd, object);
 }
 
 /* A descriptor that came with the one byte; -1 when the server is gone. */

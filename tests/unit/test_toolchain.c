@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "language/managers.h"
 #include "language/typenames.h"
 #include "sandbox/spec.h"
+#include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
@@ -447,7 +449,7 @@ static void test_cache(void **state)
 	assert_int_equal(spec.mounts_count, 0);
 	spec_free(&spec);
 	spec_init(&spec);
-	assert_int_equal(language_prepare_cache(language, &spec, &cache, &err), 1);
+	assert_int_equal(language_prepare_cache(language, false, &spec, &cache, &err), 1);
 	assert_string_equal(spec.execs[0].argv[1], "/var/cache/nsbox");
 	assert_string_equal(spec.mounts[0].source, cache.directory);
 	assert_false(spec.mounts[0].read_only);
@@ -482,12 +484,59 @@ static void test_abandoned_cache(void **state)
 
 	(void)state;
 	spec_init(&spec);
-	assert_int_equal(language_prepare_cache(language, &spec, &cache, &err), 1);
+	assert_int_equal(language_prepare_cache(language, false, &spec, &cache, &err), 1);
 	snprintf(directory, sizeof directory, "%s", cache.directory);
 	assert_int_equal(access(directory, F_OK), 0);
 	assert_int_equal(language_finish_cache(&cache, false, &err), 0);
 	assert_int_equal(access(directory, F_OK), -1);
 	spec_free(&spec);
+	language_free(language);
+}
+
+/* Of several processes one fills a cache. */
+static void test_filling_once(void **state)
+{
+	struct language *language =
+		load(HEAD "\"cache\": {\"argv\": [\"fill\"]}, \"run\": {\"argv\": [\"true\"]}, "
+			  "\"needs\": [{\"program\": \"false\"}]}");
+	struct language_cache first, second;
+	struct error err = {0};
+	cleanup_free char *left = NULL, *path = NULL;
+	struct spec spec;
+	int fd;
+
+	(void)state;
+	spec_init(&spec);
+	assert_true(language_wants_cache(language, &spec));
+	assert_int_equal(language_prepare_cache(language, false, &spec, &first, &err), 1);
+	spec_free(&spec);
+	spec_init(&spec);
+	assert_true(language_wants_cache(language, &spec));
+	assert_int_equal(language_prepare_cache(language, false, &spec, &second, &err), 0);
+	/* The first is killed: the second takes over its place, without what is in it. */
+	left = xasprintf("%s/left", first.directory);
+	fd = open(left, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	close(first.lock);
+	assert_int_equal(language_prepare_cache(language, false, &spec, &second, &err), 1);
+	assert_string_equal(second.directory, first.directory);
+	assert_int_equal(access(left, F_OK), -1);
+	path = xstrdup(second.path);
+	assert_int_equal(language_finish_cache(&second, true, &err), 0);
+	assert_int_equal(access(first.directory, F_OK), -1);
+	spec_free(&spec);
+	spec_init(&spec);
+	assert_false(language_wants_cache(language, &spec));
+	assert_int_equal(language_prepare_cache(language, true, &spec, &second, &err), 0);
+	/* One that others can change is neither used nor filled anew. */
+	assert_int_equal(chmod(path, 0777), 0);
+	assert_false(language_wants_cache(language, &spec));
+	assert_int_equal(language_prepare_cache(language, false, &spec, &second, &err), -1);
+	assert_non_null(strstr(err.hint, path));
+	spec_free(&spec);
+	free(first.directory);
+	free(first.path);
 	language_free(language);
 }
 
@@ -573,6 +622,7 @@ int main(void)
 		TEST(test_files_and_prepend),
 		TEST(test_cache),
 		TEST(test_abandoned_cache),
+		TEST(test_filling_once),
 		TEST(test_versions),
 		TEST(test_typenames),
 	};
