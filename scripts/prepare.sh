@@ -14,7 +14,10 @@ die() {
 
 is_there() {
 	case $1 in
+	cmd:*/*) is_there "${1%%/*}" || is_there "cmd:${1#*/}" ;;
 	cmd:*) command -v "${1#cmd:}" >/dev/null || [ -x "/usr/sbin/${1#cmd:}" ] || [ -x "/sbin/${1#cmd:}" ] ;;
+	file:*) [ -e "${1#file:}" ] ;;
+	perl:*) perl -M"${1#perl:}" -e 1 2>/dev/null ;;
 	lib:*) pkg-config --exists "${1#lib:}" 2>/dev/null ;;
 	header:*) echo "#include <${1#header:}>" | gcc -E - >/dev/null 2>&1 ;;
 	esac
