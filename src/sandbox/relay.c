@@ -133,21 +133,23 @@ static ssize_t write_some(const struct relay *relay)
 	return write(relay->to, data, relay->length);
 }
 
-static void drain(struct relay *relay)
+/* Returns whether more can be tried at once: a pipe that does not make us wait gets its pieces one after the other. */
+static bool drain(struct relay *relay)
 {
 	ssize_t n = relay->drop ? (ssize_t)relay->length : write_some(relay);
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return;
+		return false;
 	if (n < 0) {
 		relay->write_errno = errno;
 		relay_close(relay); /* the writer inside learns of it by SIGPIPE */
-		return;
+		return false;
 	}
 	relay->start += (size_t)n;
 	relay->length -= (size_t)n;
 	if (relay->length == 0 && relay->from_ended)
 		relay_close(relay);
+	return relay->length > 0 && relay->target == RELAY_PIPE && relay->owns_to;
 }
 
 void relay_step(struct relay *relay, const struct pollfd fds[RELAY_POLLFDS])
@@ -158,7 +160,8 @@ void relay_step(struct relay *relay, const struct pollfd fds[RELAY_POLLFDS])
 		relay->write_errno = EPIPE;
 		relay_close(relay);
 	} else if (fds[0].revents && relay->length > 0) {
-		drain(relay);
+		while (drain(relay))
+			;
 	} else if (fds[0].revents) {
 		fill(relay);
 	}

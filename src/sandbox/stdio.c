@@ -298,7 +298,7 @@ void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, uid_t first_len
 /*
  * Output pipes of root's are carried: /dev/stdout opens the pipe anew, so it has to belong to the sandbox's
  * id, and the caller's own pipe, which others may have too, shall not. Standard input is not read ahead of
- * the command (what it leaves belongs to who comes next), and its pipe is lent: see create.c.
+ * the command (what it leaves belongs to who comes next), and its pipe is lent: stdio_give_pipes.
  */
 static int give_pipe(struct stdio *stdio, int index, struct error *err)
 {
