@@ -106,6 +106,12 @@ tests_unit_test_supervisor_LDADD = $(unit_ldadd)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
 tests_unit_test_wire_LDADD = $(unit_ldadd)
 
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_landlock
+endif
+tests_unit_test_landlock_SOURCES = tests/unit/test_landlock.c
+tests_unit_test_landlock_LDADD = $(unit_ldadd)
+
 # Fuzzers, where clang is there, each for so long.
 FUZZ_SECONDS = 60
 .PHONY: fuzz

@@ -20,6 +20,7 @@
 #include "sandbox/diagnose.h"
 #include "sandbox/features.h"
 #include "sandbox/idmap.h"
+#include "sandbox/landlock.h"
 #include "sandbox/sandbox.h"
 #include "seccomp/profile.h"
 #include "util/alloc.h"
@@ -235,15 +236,38 @@ static void examine_cgroup(struct examination *examination)
 
 /* --- for information --- */
 
-static void examine_hardening(struct examination *examination)
+static void report_no_landlock(struct examination *examination, int errnum)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1 /* LANDLOCK_CREATE_RULESET_VERSION */);
+	struct finding *finding;
+
+	if (errnum == EOPNOTSUPP) {
+		finding = add_text(examination, VERDICT_WARNING, "landlock", "switched off when this kernel was booted: there is no second wall behind the mounts");
+		set_remedy(finding, "add landlock to lsm= on the kernel's command line: lsm=landlock,lockdown,yama,integrity,apparmor,bpf");
+	} else if (errnum == ENOSYS || errnum == 0) {
+		finding = add_text(examination, VERDICT_WARNING, "landlock",
+			"not in this kernel, or a version that cannot be used: there is no second wall behind the mounts");
+		set_remedy(finding, "boot Linux 5.19 or later with CONFIG_SECURITY_LANDLOCK");
+	} else {
+		add_text(examination, VERDICT_WARNING, "landlock",
+			"refused by what nsbox runs under (%s): there is no second wall behind the mounts", strerror(errnum));
+	}
+}
+
+static void examine_landlock(struct examination *examination)
+{
+	int kernel = landlock_kernel_abi(), errnum = kernel ? 0 : errno, abi = landlock_abi();
+
+	if (!abi)
+		report_no_landlock(examination, errnum);
+	else
+		add_text(examination, VERDICT_OK, "landlock", "ABI %d: a second wall behind the mounts%s", abi,
+			abi >= LANDLOCK_ABI_SCOPES ? ", and before abstract sockets and processes outside" : "");
+}
+
+static void examine_terminal_input(struct examination *examination)
+{
 	long tiocsti = sysctl_value("dev/tty/legacy_tiocsti");
 
-	if (abi > 0)
-		add_text(examination, VERDICT_OK, "landlock", "ABI %ld", abi);
-	else
-		add_text(examination, VERDICT_OK, "landlock", "not in this kernel; nothing depends on it");
 	if (tiocsti == 0)
 		add_text(examination, VERDICT_OK, "TIOCSTI", "off on this host, and refused in a sandbox");
 	else
@@ -362,7 +386,8 @@ void examine(const char *rootfs, struct examination *ret)
 	if (examine_sandbox_parts(ret, &spec) == 0)
 		examine_run(ret, &spec);
 	examine_cgroup(ret);
-	examine_hardening(ret);
+	examine_landlock(ret);
+	examine_terminal_input(ret);
 	examine_languages(ret, rootfs);
 	spec_free(&spec);
 }

@@ -20,6 +20,7 @@
 #include "sandbox/diagnose.h"
 #include "sandbox/features.h"
 #include "sandbox/inside.h"
+#include "sandbox/landlock.h"
 #include "sandbox/modefilter.h"
 #include "sandbox/mounts.h"
 #include "sandbox/result.h"
@@ -373,6 +374,7 @@ int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox 
 	memcpy(inside.stdio, stdio->child, sizeof inside.stdio);
 	memcpy(inside.reopen, stdio->reopen, sizeof inside.reopen);
 	inside.limits = agent_limits_of(sandbox);
+	inside.landlock_abi = result->landlock_abi = landlock_abi();
 	if (choose_filters(sandbox, err) < 0)
 		return -1;
 	inside.filters = sandbox->filters;

@@ -27,12 +27,16 @@ const struct feature features[] = {
 		"A --rootfs gives a sandbox of root's a single unprivileged id."},
 	{"memory.peak of a cgroup", 5, 19, false, false, false,
 		"The result of a run in a cgroup has no peak of memory."},
+	{"Landlock with renames between directories", 5, 19, false, true, false,
+		"There is no second wall behind the mounts of a sandbox."},
 	{"pids.peak of a cgroup", 6, 1, false, false, false,
 		"The result of a run in a cgroup has no peak of processes."},
 	{"idmapped tmpfs", 6, 3, false, false, true,
 		"A --rootfs on a tmpfs gives a sandbox of root's a single unprivileged id."},
 	{"user extended attributes on tmpfs", 6, 6, false, true, false,
 		"With --rootfs, a directory of the tree that was removed cannot be made again (EIO)."},
+	{"Landlock for abstract sockets and signals", 6, 12, false, true, false,
+		"With the host's network, its abstract sockets can be reached."},
 };
 
 const unsigned features_count = sizeof features / sizeof *features;

@@ -26,6 +26,7 @@
 #include "sandbox/diagnose.h"
 #include "sandbox/hostroot.h"
 #include "sandbox/idmap.h"
+#include "sandbox/landlock.h"
 #include "sandbox/listener.h"
 #include "sandbox/mounts.h"
 #include "sandbox/procfs.h"
@@ -39,6 +40,7 @@ enum { CAPABILITIES_MAX = 63 };
 
 /* What building the root yields. */
 struct root {
+	struct landlock wall;          /* what Landlock will allow, until it is enforced */
 	int lower;                     /* --rootfs: the tree */
 	int *binds;                    /* one for each of spec->mounts */
 	int fd;                        /* the root directory, attached */
@@ -674,6 +676,52 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 
 /* --- 3. pivot --- */
 
+/* With a read-only root: the places that are none the less meant to be written, as they are mounted. */
+static int allow_writable(const struct landlock *wall, const struct spec *spec, const struct root *root,
+	struct error *err)
+{
+	const char *const own[] = {"/tmp", "/workspace", home_of(spec)};
+	size_t own_count = sizeof own / sizeof *own;
+
+	for (size_t i = 0; i < own_count + spec->mounts_count; i++) {
+		const struct mount_spec *mount = i < own_count ? NULL : &spec->mounts[i - own_count];
+		const char *path = mount ? mount->target : own[i];
+		cleanup_close int fd = -1;
+
+		if (mount && mount->read_only)
+			continue;
+		fd = open_in_root(root->fd, path, O_PATH, 0, 0);
+		if (fd < 0)
+			return error_set(err, errno, "opening %s inside", path);
+		if (landlock_allow(wall, fd, LANDLOCK_CHANGE, err) < 0)
+			return error_context(err, "%s", path);
+	}
+	return landlock_allow(wall, root->proc, LANDLOCK_CHANGE, err);
+}
+
+/* The second wall: once it stands nothing can be opened that is not below the new root. */
+static int build_wall(
+	const struct inside *inside, struct root *root, const int stdio[3], struct error *err)
+{
+	const struct spec *spec = inside->spec;
+	struct landlock *wall = &root->wall;
+
+	if (!inside->landlock_abi)
+		return 0;
+	if (landlock_begin(inside->landlock_abi, wall, err) < 0 ||
+		landlock_allow(wall, root->fd,
+			spec->root_read_only ? LANDLOCK_READ : LANDLOCK_CHANGE, err) < 0 ||
+		landlock_allow(wall, root->dev, LANDLOCK_DEVICES, err) < 0)
+		return -1;
+	if (spec->root_read_only && allow_writable(wall, spec, root, err) < 0)
+		return -1;
+	/* /dev/stdin and its kin open them by the name that they have outside. */
+	for (int i = 0; i < 3 && !spec->tty; i++)
+		if (landlock_allow_again(wall, stdio[i], err) < 0)
+			return -1;
+	return 0;
+}
+
 static int start_loopback(struct error *err)
 {
 	cleanup_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -731,8 +779,6 @@ static int load_filter(struct filter filter, struct error *err)
 /* *listener is set where there is one. */
 static int load_filters(const struct inside *inside, int *listener, struct error *err)
 {
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return error_set(err, errno, "setting no_new_privs");
 	if (inside->explaining) {
 		*listener = listener_load(inside->explaining, err);
 		return *listener < 0 ? -1 : 0;
@@ -771,6 +817,10 @@ static int drop_rights(const struct inside *inside, struct root *root, struct er
 	/* From here the files of /proc/1 belong to the host's root. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_set(err, errno, "becoming undumpable");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return error_set(err, errno, "setting no_new_privs");
+	if (root->wall.ruleset >= 0 && landlock_enforce(&root->wall, err) < 0)
+		return -1;
 	return load_filters(inside, &root->listener, err);
 }
 
@@ -830,9 +880,10 @@ static int close_all_but(int *kept, size_t count, struct error *err)
 static int close_needless(
 	const struct inside *inside, const struct root *root, const int stdio[3], struct error *err)
 {
-	int kept[WIRE_FDS_MAX + 8] = {inside->socket, inside->idmap->slot_fd, inside->cgroup_procs,
-		stdio[0], stdio[1], stdio[2], root->terminal_master, root->terminal, root->proc};
-	size_t count = 9;
+	int kept[WIRE_FDS_MAX + 9] = {inside->socket, inside->idmap->slot_fd, inside->cgroup_procs,
+		stdio[0], stdio[1], stdio[2], root->terminal_master, root->terminal, root->proc,
+		root->wall.ruleset};
+	size_t count = 10;
 
 	for (size_t i = 0; i < root->tmpfs_count; i++)
 		kept[count++] = root->tmpfs[i];
@@ -865,7 +916,8 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 		.dev = -1,
 		.terminal_master = -1,
 		.terminal = -1,
-		.listener = -1};
+		.listener = -1,
+		.wall = LANDLOCK_INIT};
 
 	umask(022);
 	prefer_for_oom();
@@ -876,7 +928,8 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 		return -1;
 	if (sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return error_set(err, errno, "setting the host name");
-	if (tree_become_root(root.fd, err) < 0 || close_needless(inside, &root, stdio, err) < 0 ||
+	if (tree_become_root(root.fd, err) < 0 || build_wall(inside, &root, stdio, err) < 0 ||
+		close_needless(inside, &root, stdio, err) < 0 ||
 		drop_rights(inside, &root, err) < 0)
 		return -1;
 	for (int i = 0; i < 3 && root.terminal >= 0; i++) {

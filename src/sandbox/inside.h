@@ -12,7 +12,8 @@
  *   2. mounts    Should: build the new root on descriptors. Mustn't: resolve a name in a tree that is not
  *                trusted other than in that tree; make or change anything on the host.
  *   3. pivot     Mustn't, from here on: reach the old root by any name or descriptor.
- *   4. rights    Should: have no capability in any set, no way to gain one, and the filter loaded.
+ *   4. rights    Should: have no capability in any set, no way to gain one, the view of files closed by
+ *                Landlock where there is it, and the filter loaded.
  *   5. agent     Runs foreign code. See agent.h.
  *
  * What fails is sent to the supervisor with the stage in its text, and the child exits.
@@ -42,6 +43,7 @@ struct inside {
 	const struct filter *filters; /* loaded in this order; none: unconfined */
 	size_t filters_count;
 	const struct filter *explaining; /* loaded in their place, with a listener for the supervisor; or NULL */
+	int landlock_abi; /* 0: none */
 	struct agent_limits limits;
 };
 

@@ -114,6 +114,7 @@ struct run_result {
 	enum enforced_by enforced_by[LIMIT_MAX];
 	uint32_t host_uid, host_gid; /* what uid and gid inside are on the host */
 	bool id_range;               /* 65536 ids are mapped, not one */
+	int landlock_abi;            /* of the second wall; 0: the kernel has none */
 	char cgroup[256];            /* the sandbox's cgroup, or empty */
 	char warnings[RESULT_WARNINGS_MAX]
 		     [ERROR_TEXT_MAX]; /* weaker than asked or usual, each a sentence */

@@ -32,6 +32,12 @@ for kind in $kinds; do
 	output=$(inside -- @find "$number" "$kind" 2>&1 {sharing}>&-)
 	report $? "the host's $kind is not found in a sandbox" "$output"
 done
+# The network is shared; Landlock has it from ABI 6 on.
+abi=$("$nsbox" check | sed -n 's/.*landlock.* ABI \([0-9]*\).*/\1/p')
+if ((${abi:-0} >= 6)); then
+	output=$(inside --network host -- @find "$number" abstract 2>&1 {sharing}>&-)
+	report $? "the host's abstract socket is not reached with the host's network" "$output"
+fi
 stop_sharing
 
 start_sharing "$nsbox" run --ro-bind "$probe:/probe" -- /probe
