@@ -46,13 +46,16 @@ char *cache_path(const struct language *language, const struct choice *choice)
 		(unsigned long long)status.st_size, (unsigned long long)status.st_mtim.tv_sec);
 }
 
-char *cache_find(const struct language *language, const struct choice *choice)
+char *cache_find(const struct language *language, const struct choice *choice,
+	struct error *ret_reason)
 {
 	cleanup_free char *path = cache_path(language, choice);
 	char *real = path ? realpath(path, NULL) : NULL;
-	struct error unsafe;
 
-	if (real && manager_check_bind(real, &unsafe) < 0) {
+	*ret_reason = (struct error){0};
+	if (real && manager_check_bind(real, ret_reason) < 0) {
+		error_context(ret_reason, "%s is not used", real);
+		error_hint(ret_reason, "Mend that, or remove it: rm -r %s", real);
 		free(real);
 		return NULL;
 	}

@@ -25,8 +25,12 @@ struct language;
 /* The path of the cache of the chosen toolchain, there or not, malloc'd; NULL where it has no use for one. */
 char *cache_path(const struct language *language, const struct choice *choice);
 
-/* The cache, where it is there and nobody else can have changed it: as cache_path, or NULL. */
-char *cache_find(const struct language *language, const struct choice *choice);
+/*
+ * The cache, where it is there and nobody else can have changed it: as cache_path, or NULL. *ret_reason says why one
+ * that is there is not used; its text is empty where there is none.
+ */
+char *cache_find(const struct language *language, const struct choice *choice,
+	struct error *ret_reason);
 
 /*
  * Makes an empty directory beside `path` that cache_commit renames to `path`. Returns 1 with it, malloc'd, and the lock

@@ -182,7 +182,9 @@ static void add_support(const struct preparation *preparation)
 
 static void use_cache(struct preparation *preparation)
 {
-	cleanup_free char *cache = cache_find(preparation->language, &preparation->choice);
+	struct error reason;
+	cleanup_free char *cache =
+		cache_find(preparation->language, &preparation->choice, &reason);
 
 	if (!cache)
 		return;
@@ -382,14 +384,16 @@ static void cache_release(struct language_cache *cache)
 /* Whether the cache at `path` (NULL: no use for one) is missing. -1: it is there, and not to be used. */
 static int is_missing(const struct preparation *preparation, const char *path)
 {
-	cleanup_free char *usable = cache_find(preparation->language, &preparation->choice);
+	struct error reason;
+	cleanup_free char *usable =
+		cache_find(preparation->language, &preparation->choice, &reason);
 
 	if (!path || usable)
 		return 0;
-	if (access(path, F_OK) < 0)
+	if (!reason.text[0])
 		return 1;
-	error_set(preparation->err, 0, "%s: others than you can change it, so it is not used", path);
-	return error_hint(preparation->err, "Remove it: rm -r %s", path);
+	*preparation->err = reason;
+	return -1;
 }
 
 bool language_wants_cache(const struct language *language, const struct spec *spec)

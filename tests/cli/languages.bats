@@ -191,9 +191,12 @@ END
   [ "$status" = 0 ]
   [[ $output = "slow: $place/cache/nsbox/slow-"* ]]
   [ "$(cat cache/nsbox/slow-*/file)" = filled ]
-  languages --warm
+  # All that there are, once more: nothing is left to do.
+  mkdir few
+  cp "$NSBOX_LANGUAGES_DIR/bash.json" few
+  NSBOX_LANGUAGES_DIR=$place/few languages --warm
   [ "$status" = 0 ]
-  [[ $output != *slow:* ]]
+  [ -z "$output$stderr" ]
   json --lang slow -c 'echo x >/var/cache/nsbox/file && echo changed'
   is '.phases[0].stdout' filled
   is .stdout ''
@@ -238,6 +241,17 @@ END
   [ "$status" = 0 ]
   [ "$(ls cache/nsbox | wc -l)" = 1 ]
   [ "$(cat cache/nsbox/slow-*/file)" = file ]
+}
+
+@test "a cache that others can change is not used, and is told" {
+  add_cached slow 'echo filled >$1/file'
+  languages --warm slow
+  chmod o+w cache/nsbox/slow-*
+  json --lang slow -c true
+  is '.phases[0].stdout' cold
+  languages --warm slow
+  [ "$status" = 125 ]
+  [[ $stderr = "nsbox: $place/cache/nsbox/slow-"*" is not used: "*"can be changed by others"*"rm -r $place/cache/nsbox/slow-"* ]]
 }
 
 @test "of two --warm at the same time one fills the cache, and the other waits" {
