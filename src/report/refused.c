@@ -171,7 +171,7 @@ static bool speaks_of_refusal(const struct captured *output)
 	static const int errnums[] = {EPERM, ENOSYS, EAFNOSUPPORT};
 	size_t length = output->head_length + output->tail_length;
 
-	for (size_t i = 0; i < COUNT(errnums); i++) {
+	for (size_t i = 0; i < COUNT(errnums) && length > 0; i++) {
 		const char *text = strerror(errnums[i]), *name = error_name(errnums[i]);
 
 		if (memmem(output->data, length, text, strlen(text)) ||
