@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: MIT
+# Profiles of system calls: the built-in ones, users' own, the cache of these, and --explain.
+
+load helpers
+
+setup() {
+  place=$BATS_TEST_TMPDIR
+  cd "$place"
+  export XDG_CACHE_HOME=$place/cache
+  mkdir -m 700 "$XDG_CACHE_HOME"
+}
+
+# A profile in the file $1 that allows by default, but for the entries $2.
+allowing() {
+  printf '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [%s]}' "${2-}" >"$1"
+}
+
+# The error of a profile with the text $1.
+wrong() {
+  printf '%s' "$1" >"$place/wrong.json"
+  box --seccomp "$place/wrong.json" -- true
+  [ "$status" = 125 ] && [[ $stderr = "nsbox: seccomp: $place/wrong.json$2"* ]]
+}
+
+# Python code under a profile: $1 are the options, $2 is the code.
+python() {
+  box $1 -- python3 -c "import ctypes, errno, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *arguments):
+    ctypes.set_errno(0)
+    if getattr(libc, name)(*arguments) < 0:
+        print(name, errno.errorcode[ctypes.get_errno()])
+    else:
+        print(name, 'done')
+$2"
+}
+
+@test "the profile is in the spec and in the result" {
+  [ "$("$nsbox" run --print-spec true | jq -r '.seccomp, .explain' | xargs)" = "default false" ]
+  for name in default strict debug unconfined; do
+    [ "$("$nsbox" run --print-spec --seccomp "$name" true | jq -r .seccomp)" = "$name" ]
+    json --seccomp "$name" true
+    is .sandbox.seccomp "$name"
+    is .status 0
+  done
+  allowing own.json
+  json --seccomp own.json true
+  is .sandbox.seccomp "$(realpath own.json)"
+}
+
+@test "a name that is none, and what cannot be explained, are refused" {
+  box --seccomp essential true
+  [ "$status" = 125 ]
+  [[ $stderr = *'--seccomp: "essential": No such file or directory'*"default, strict, debug, unconfined"* ]]
+  box --explain --seccomp unconfined true
+  [ "$status" = 125 ]
+  [[ $stderr = *"--explain and --seccomp unconfined contradict"* ]]
+}
+
+@test "strict: interpreters and compilers run" {
+  python "--seccomp strict" 'import subprocess, threading, multiprocessing, asyncio
+thread = threading.Thread(target=print, args=("thread",)); thread.start(); thread.join()
+print(subprocess.run(["sh", "-c", "echo child"], capture_output=True, text=True).stdout.strip())
+if __name__ == "__main__":
+    child = multiprocessing.get_context("fork").Process(target=print, args=("fork",), daemon=False); child.start(); child.join()
+asyncio.run(asyncio.sleep(0.01))
+open("/tmp/file", "w").write("x")
+print(os.listdir("/tmp"))'
+  [ "$output" = $'thread\nchild\nfork\n[\'file\']' ]
+  box --seccomp strict -- bash -c 'mkfifo /tmp/f; (echo fifo >/tmp/f &); cat /tmp/f; cat <(echo process); echo a | tr a b; test -t 0 || echo none'
+  [ "$output" = $'fifo\nprocess\nb\nnone' ]
+  box --seccomp strict -- perl -e 'print `echo perl`'
+  [ "$output" = perl ]
+  if command -v cc; then
+    box --seccomp strict --lang c -c '#include <stdio.h>
+int main(void) { puts("c"); }'
+    [ "$output" = c ]
+  fi
+  if command -v node; then
+    box --seccomp strict --lang javascript -c 'console.log(require("child_process").execSync("echo child").toString().trim());
+new (require("worker_threads").Worker)("console.log(\"worker\")", { eval: true })'
+    [ "$output" = $'child\nworker' ]
+  fi
+}
+
+@test "strict: pairs are all the sockets that there are" {
+  python "--seccomp strict" 'for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_VSOCK):
+    call("socket", family, 1, 0)
+call("socket", 1 | 1 << 40, 1, 0)
+a, b = socket.socketpair()
+a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+a.send(b"pair"); print(b.recv(4).decode())
+call("bind", a.fileno(), 0, 0)
+call("connect", a.fileno(), 0, 0)
+call("setsockopt", a.fileno(), 1, 26, 0, 0)
+call("memfd_create", b"x", 0)
+call("shmget", 0, 1, 0)
+call("prctl", 22, 1, 0, 0, 0)
+call("ioctl", 0, 0x541d)
+call("mknod", b"/tmp/s", 0o140600, 0)
+call("mkfifo", b"/tmp/f", 0o600)
+call("personality", 0x40000)'
+  [ "$(sort -u <<<"$output" | xargs)" = "bind EPERM connect EPERM ioctl ENOSYS memfd_create ENOSYS mkfifo done mknod EPERM pair personality ENOSYS prctl ENOSYS setsockopt ENOPROTOOPT shmget ENOSYS socket EAFNOSUPPORT" ]
+}
+
+@test "debug: a debugger sees what it starts, and not process 1" {
+  python "--seccomp debug" 'import signal, time
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+call("ptrace", 16, child, 0, 0)
+os.waitpid(child, 0)
+print(open("/proc/%d/maps" % child).read().count("\n") > 1)
+os.kill(child, 9)
+call("ptrace", 16, 1, 0, 0)
+call("ptrace", 0x4206, 1, 0, 0)
+buffer = ctypes.create_string_buffer(8)
+mine = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 8)
+call("process_vm_readv", os.getpid(), ctypes.byref(mine), 1, ctypes.byref(mine), 1, 0)
+call("process_vm_readv", 1, ctypes.byref(mine), 1, ctypes.byref(mine), 1, 0)
+for name in "mem", "environ", "fd", "maps", "auxv", "root":
+    try:
+        path = "/proc/1/" + name
+        print(name, os.listdir(path) if name in ("fd", "root") else open(path, "rb").read(16))
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])'
+  [ "$output" = $'ptrace done\nTrue\nptrace EPERM\nptrace EPERM\nprocess_vm_readv done\nprocess_vm_readv EPERM\nmem EACCES\nenviron EACCES\nfd EACCES\nmaps EACCES\nauxv EACCES\nroot EACCES' ]
+  box --seccomp default -- python3 -c 'import ctypes
+libc = ctypes.CDLL(None); print(libc.ptrace(0, 0, 0, 0))'
+  [ "$output" = -1 ]
+  if command -v gdb && command -v strace; then
+    box --seccomp debug -- gdb -q -batch -ex run -ex 'info line' /bin/true
+    [[ $output = *"exited normally"* ]]
+    box --seccomp debug -- strace -f -c true
+    [ "$status" = 0 ]
+  fi
+}
+
+@test "debug: a command that asks its parent to trace it goes on" {
+  python "--seccomp debug" 'call("ptrace", 0, 0, 0, 0)
+os.execvp("sh", ["sh", "-c", "trap \"echo trapped\" USR1; kill -USR1 $$; (sleep 0.2; kill -CONT $$) & kill -STOP $$; echo on"])'
+  [ "$status" = 0 ]
+  [ "$output" = $'trapped\non' ] || [ "$output" = $'on' ]
+  python "--seccomp debug" 'import signal
+call("ptrace", 0, 0, 0, 0)
+os.kill(os.getpid(), signal.SIGUSR2)'
+  [ "$status" = 140 ]
+}
+
+@test "Docker's profiles are taken as they are" {
+  for file in "$BATS_TEST_DIRNAME"/seccomp/docker-*.json; do
+    python "--seccomp $file" 'print("runs")
+call("unshare", 0x10000000)
+call("socket", 40, 1, 0)
+call("socket", 2, 1, 0)
+call("mount", 0, 0, 0, 0, 0)
+call("klogctl", 3, 0, 0)'
+    [ "$status" = 0 ]
+    [[ $output = $'runs\nunshare EPERM\nsocket E'*$'\nsocket done\nmount EPERM\nklogctl EPERM' ]]
+  done
+}
+
+@test "a file may allow more, and what is essential stays refused" {
+  allowing all.json
+  python "--seccomp all.json" 'call("ptrace", 0, 0, 0, 0)
+call("unshare", 0x400)
+call("unshare", 0x10000000)
+call("unshare", 0x20000)
+call("mount", 0, 0, 0, 0, 0)
+call("chroot", b"/tmp")
+call("ioctl", 0, 0x5412, b"x")
+call("ioctl", 0, 0x5412 | 1 << 33, b"x")
+call("syscall", 425, 1, 0)
+call("syscall", 321, 0, 0, 0)
+call("syscall", 250, 0, 0)
+call("syscall", 435, 0, 0)
+call("socket", 40, 1, 0)
+call("socket", 38, 5, 0)
+call("prlimit", 1, 7, ctypes.byref((ctypes.c_uint64 * 2)(0, 0)), 0)
+call("prlimit", 0, 4, ctypes.byref((ctypes.c_uint64 * 2)(0, 0)), 0)
+call("setpriority", 0, 1, 19)
+call("setpriority", 2, 0, 19)'
+  [ "$(uname -m)" = x86_64 ] || skip "the numbers are those of x86-64"
+  [ "$(xargs <<<"$output")" = "ptrace done unshare done unshare EPERM unshare EPERM mount EPERM chroot EPERM ioctl EPERM ioctl EPERM syscall EPERM syscall EPERM syscall EPERM syscall ENOSYS socket EAFNOSUPPORT socket EAFNOSUPPORT prlimit EPERM prlimit done setpriority EPERM setpriority EPERM" ]
+  [ "$(box --seccomp all.json -- cat /proc/self/status >/dev/null; grep -E '^(Seccomp|NoNewPrivs):' <<<"$output" | xargs)" = "NoNewPrivs: 1 Seccomp: 2" ] ||
+    { box --seccomp all.json -- cat /proc/self/status; [[ $output = *$'NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t2'* ]]; }
+}
+
+@test "a file's actions and arguments do what they say" {
+  allowing own.json '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13},
+    {"names": ["dup"], "action": "SCMP_ACT_KILL_PROCESS"}, {"name": "sethostname", "action": "SCMP_ACT_ERRNO", "errno": "EXDEV"},
+    {"names": ["kill"], "action": "SCMP_ACT_ERRNO", "errnoRet": 33, "args": [{"index": 1, "value": 18446744073709551615, "valueTwo": 5, "op": "SCMP_CMP_MASKED_EQ"}]},
+    {"names": ["chown", "fchownat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 0},
+    {"names": ["getppid"], "action": "SCMP_ACT_ERRNO", "errnoRet": 7, "includes": {"minKernel": "99.0"}},
+    {"names": ["getpgid"], "action": "SCMP_ACT_ERRNO", "errnoRet": 7, "excludes": {"caps": ["CAP_SYS_ADMIN"]}}'
+  python "--seccomp own.json" 'call("mkdir", b"/tmp/d", 0o700)
+call("sethostname", b"x", 1)
+call("kill", 0, 5)
+call("kill", 0, 0)
+call("chown", b"/nonexistent", 1, 1)
+print(libc.getppid())
+call("getpgid", 0)'
+  [ "$(xargs <<<"$output")" = "mkdir EACCES sethostname EXDEV kill EDOM kill done chown done 1 getpgid E2BIG" ]
+  python "--seccomp own.json" 'print("before", flush=True); libc.dup(0); print("after")'
+  [ "$output" = before ]
+  [ "$status" = 159 ]
+}
+
+@test "errors have the file, the line and the name" {
+  wrong '' ":1: "
+  wrong '{
+"defaultAction": "SCMP_ACT_ALLOW",
+"syscalls": [,]}' ":3: "
+  wrong '{"defaultAction": "SCMP_ACT_ALLOW",
+"syscalls": [
+ {"names": ["dup"],
+  "action": "ALLOW"}]}' ':4: syscalls[0]: unknown action "ALLOW"'
+  wrong '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+ {"names": ["dup"], "action": "SCMP_ACT_ERRNO"},
+ {"names": ["dup",
+   "dpu"], "action": "SCMP_ACT_ERRNO"}]}' ':4: syscalls[1]: unknown system call "dpu"'
+  wrong '{"defaultAction": "SCMP_ACT_NOTIFY", "syscalls": []}' ':1: SCMP_ACT_NOTIFY needs a supervising program'
+  wrong '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["dup"], "action": "SCMP_ACT_ERRNO", "args": [
+ {"index": 0, "op": "SCMP_CMP_EQ", "value": 1},
+ {"index": 1, "op": "SCMP_CMP_IS", "value": 1}]}]}' ':3: syscalls[0]: args[1]: unknown op "SCMP_CMP_IS"'
+  wrong '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["execve"], "action": "SCMP_ACT_KILL"}]}' \
+    " refuses what nsbox itself needs to start a command: execve"
+  wrong '{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": []}' " refuses what nsbox itself needs to start a command: brk, "
+  box --seccomp / -- true
+  [ "$status" = 125 ] && [[ $stderr = *"/: Is a directory"* ]]
+}
+
+@test "a profile is compiled once" {
+  allowing own.json '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}'
+  for turn in 1 2; do
+    box --seccomp own.json -- mkdir /tmp/d
+    [ "$status" = 1 ]
+  done
+  cached=("$XDG_CACHE_HOME"/nsbox/seccomp/*)
+  [ ${#cached[@]} = 1 ] && [ "$(stat -c %a "${cached[0]}")" = 600 ]
+  # Not by its name or its time, but by what it says.
+  touch -d 2001-01-01 own.json
+  cp own.json other.json
+  before=$(stat -c %i "${cached[0]}")
+  box --seccomp other.json -- mkdir /tmp/d
+  [ "$status" = 1 ] && [ "$(stat -c %i "${cached[0]}")" = "$before" ]
+  allowing own.json
+  box --seccomp own.json -- mkdir /tmp/d
+  [ "$status" = 0 ]
+  rm -r "$XDG_CACHE_HOME"
+  box --seccomp other.json -- mkdir /tmp/d
+  [ "$status" = 1 ]
+  # Without a place for it.
+  XDG_CACHE_HOME=/proc/nowhere box --seccomp other.json -- mkdir /tmp/d
+  [ "$status" = 1 ] && [ -z "${stderr##*mkdir*}" ]
+}
+
+# Whether own.json is still what it says although the cache was tampered with.
+holds_still() {
+  box --seccomp own.json -- mkdir /tmp/d
+  [ "$status" = 1 ] && [[ $stderr = *"Operation not permitted"* ]]
+}
+
+@test "what others could have put into the cache is not used" {
+  allowing own.json '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}'
+  holds_still
+  entry=$(echo "$XDG_CACHE_HOME"/nsbox/seccomp/*)
+  folder=${entry%/*}
+  # A filter that lets all pass, in the place of the right one.
+  python3 - "$entry" <<'END'
+import sys, struct
+data = open(sys.argv[1], "rb").read()
+head = struct.unpack("16sIIQQQ", data[:48])
+text = data[48:48 + head[2] + head[3]]
+open("forged", "wb").write(struct.pack("16sIIQQQ", *head[:4], 1, 1) + text + struct.pack("HBBI", 6, 0, 0, 0x7fff0000) * 2)
+END
+  # It is one that is taken, in a folder and file that are the caller's own: it shows that the rest of this test tests.
+  cp forged "$entry"
+  box --seccomp own.json -- mkdir /tmp/d
+  [ "$status" = 0 ]
+  chmod 666 "$entry"
+  holds_still
+  [ "$(stat -c %a "$entry")" = 600 ]
+  cp forged "$entry" && chmod 777 "$folder"
+  holds_still
+  chmod 700 "$folder" && chmod 770 "$XDG_CACHE_HOME/nsbox"
+  holds_still
+  chmod 700 "$XDG_CACHE_HOME/nsbox"
+  mv "$folder" elsewhere && ln -s "$PWD/elsewhere" "$folder"
+  holds_still
+  rm "$folder" && mv elsewhere "$folder" && rm "$entry" && cp forged file && ln -s "$PWD/file" "$entry"
+  holds_still
+  if am_root; then
+    rm -f "$entry"; cp forged "$entry"; chown nobody "$entry"
+    holds_still
+    rm -f "$entry"; cp forged "$entry"; chown nobody "$folder"
+    holds_still
+  fi
+}
+
+@test "broken entries, and several at once" {
+  allowing own.json '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}'
+  holds_still
+  entry=$(echo "$XDG_CACHE_HOME"/nsbox/seccomp/*)
+  for size in 0 5 47 100 400 "$(($(stat -c %s "$entry") - 1))"; do
+    head -c "$size" "$entry" >cut && cp cut "$entry"
+    holds_still
+  done
+  head -c 100000 /dev/urandom >"$entry"
+  holds_still
+  rm "$entry" && mkfifo "$entry"
+  holds_still
+  rm -rf "$entry" && mkdir "$entry"
+  holds_still
+  rm -r "$XDG_CACHE_HOME/nsbox"
+  for i in {1..12}; do
+    "$nsbox" run --seccomp own.json -- mkdir /tmp/d 2>"out.$i" </dev/null &
+  done
+  wait
+  [ "$(grep -l "Operation not permitted" out.* | wc -l)" = 12 ]
+  [ "$(ls "$XDG_CACHE_HOME/nsbox/seccomp" | wc -l)" = 1 ]
+}
+
+@test "explain: what was refused, with what it was for, and how often" {
+  python --explain 'for i in range(3): call("socket", 40, 1 | 0o2000000, 0)
+call("socket", 16, 3, 9)
+call("unshare", 0x10000000)
+call("ioctl", 0, 0x5412 | 1 << 33, b"x")
+call("ptrace", 16, 1, 0, 0)
+call("getpid")'
+  [ "$status" = 0 ]
+  grep -Fx 'nsbox: refused: socket(AF_VSOCK, SOCK_STREAM, 0): EAFNOSUPPORT (Address family not supported by protocol), 3 times' <<<"$stderr"
+  grep -Fx 'nsbox: refused: socket(AF_NETLINK, SOCK_RAW, 9): EPROTONOSUPPORT (Protocol not supported), once' <<<"$stderr"
+  grep -Fx 'nsbox: refused: unshare(CLONE_NEWUSER): EPERM (Operation not permitted), once' <<<"$stderr"
+  grep -Fx 'nsbox: refused: ioctl(TIOCSTI): EPERM (Operation not permitted), once' <<<"$stderr"
+  grep -Fx 'nsbox: refused: ptrace(PTRACE_ATTACH, 1): EPERM (Operation not permitted), once' <<<"$stderr"
+  explained=$output
+  python "" 'for i in range(3): call("socket", 40, 1 | 0o2000000, 0)
+call("socket", 16, 3, 9)
+call("unshare", 0x10000000)
+call("ioctl", 0, 0x5412 | 1 << 33, b"x")
+call("ptrace", 16, 1, 0, 0)
+call("getpid")'
+  [ "$output" = "$explained" ] && [ -z "$stderr" ]
+  box --explain true
+  [ "$stderr" = "nsbox: the filter refused no system call" ]
+}
+
+@test "explain: in the result; without it a hint where there is reason for one" {
+  json --explain -- sh -c 'unshare -U true; unshare -U true; unshare -n true'
+  is '.refused | length' 2
+  is '.refused[0] | .syscall, .arguments, .error, .count' "$(printf '%s\n' unshare CLONE_NEWUSER EPERM 2)"
+  is '.refused[1].message' "unshare(CLONE_NEWNET): EPERM (Operation not permitted), once"
+  is .refused_others 0
+  is .hint null
+  json -- unshare -U true
+  is .refused null
+  is .refused_others null
+  holds '.hint | contains("--explain")'
+  json --seccomp unconfined -- sh -c 'echo EPERM >&2; exit 1'
+  is .hint null
+  json -- sh -c 'echo nothing >&2; exit 1'
+  is .hint null
+  json -- sh -c 'echo Operation not permitted >&2'
+  is .hint null
+  json --explain --lang python -c 'import socket, threading
+t = threading.Thread(target=print); t.start(); t.join()
+try: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+except OSError: pass'
+  holds '.refused | map(.syscall) | contains(["socket"])'
+}
+
+@test "explain: the first 64 that differ, and how many more" {
+  json --explain -- python3 -c 'import ctypes
+libc = ctypes.CDLL(None)
+for turn in range(2):
+    for number in range(600, 700): libc.syscall(number)'
+  is '.refused | length' 64
+  is .refused_others 72
+  holds '.refused | all(.count == 2)'
+  holds '.refused | all(.syscall | startswith("system call 6"))'
+}
+
+@test "explain: profiles of users, essential refusals, and files with set-user-ID bits" {
+  mkdir shown && chmod 777 shown
+  allowing own.json '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 17},
+    {"names": ["fchownat", "chown"], "action": "SCMP_ACT_ERRNO", "errnoRet": 0}'
+  box --explain --seccomp own.json --bind "$PWD/shown:/shown" -- sh -c \
+    'mkdir /tmp/d; touch /shown/f; chmod 4755 /shown/f; unshare -U true; chown 7 /tmp; mkdir -p /tmp/e; :'
+  [ "$status" = 0 ]
+  grep -E '^nsbox: refused: mkdir(at)?: EEXIST' <<<"$stderr"
+  grep -E '^nsbox: refused: (fchmodat2?|chmod)\(04755\): EPERM' <<<"$stderr"
+  grep -F 'nsbox: refused: unshare(CLONE_NEWUSER): EPERM' <<<"$stderr"
+  ! grep chown <<<"$stderr"
+  [ ! -u shown/f ]
+  box --seccomp own.json --bind "$PWD/shown:/shown" -- sh -c 'chmod 4755 /shown/f'
+  [ "$status" = 1 ] && [ ! -u shown/f ]
+}
+
+@test "explain: a flood of refused calls, threads that end in the middle, and signals" {
+  box --explain --timeout 1 -- python3 -c 'import ctypes
+libc = ctypes.CDLL(None)
+while True: libc.unshare(0x10000000)'
+  [ "$status" = 124 ]
+  grep -E '^nsbox: refused: unshare\(CLONE_NEWUSER\): EPERM \(Operation not permitted\), [0-9]+ times$' <<<"$stderr"
+  box --explain --timeout 20 -- python3 -c 'import ctypes, os, signal, threading, time
+libc = ctypes.CDLL(None)
+signal.signal(signal.SIGALRM, lambda *ignored: None)
+for turn in range(20):
+    if os.fork() == 0:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        def loop():
+            while True: libc.unshare(0x10000000)
+        for i in range(4): threading.Thread(target=loop, daemon=True).start()
+        time.sleep(0.02)
+        os._exit(0)
+for turn in range(20): os.wait()
+print("all")'
+  [ "$status" = 0 ] && [ "$output" = all ]
+}
+
+@test "explain: when nsbox is killed in the middle nothing is left" {
+  "$nsbox" run --explain --timeout none -- python3 -c 'import ctypes
+libc = ctypes.CDLL(None)
+while True: libc.unshare(0x10000000)' </dev/null &
+  supervisor=$!
+  sleep 0.5
+  kill -9 "$supervisor"
+  wait "$supervisor" || true
+  until_gone() { ! pgrep -f "^$nsbox" >/dev/null && ! pgrep -f 'libc.unshare.0x10000000' >/dev/null; }
+  eventually until_gone
+}
+
+@test "explain: the command has no part in it" {
+  python --explain 'print(sorted(os.listdir("/proc/self/fd")))
+class program(ctypes.Structure): _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+code = (ctypes.c_uint64)(0x7fff000000000006)
+call("syscall", 317, 1, 8, ctypes.byref(program(1, ctypes.addressof(code))))'
+  [[ ${lines[0]} = "['0', '1', '2', '3']" ]]
+  [ "$(uname -m)" != x86_64 ] || [ "${lines[1]}" = "syscall EBUSY" ]
+}
+
+@test "mcp: the one who starts the server chooses the profile, a call may ask for explanations" {
+  local options ask
+  ask() { # $1: arguments of execute_code; the rest: options of nsbox mcp
+    local arguments=$1
+    shift
+    { printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}' \
+      '{"jsonrpc":"2.0","method":"notifications/initialized"}' \
+      "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"execute_code\",\"arguments\":$arguments}}"; sleep 4; } |
+      timeout 20 "$nsbox" mcp "$@" | jq -c 'select(.id == 2).result'
+  }
+  code='"language":"python","code":"import socket\nsocket.socket(socket.AF_INET)"'
+  result=$(ask "{$code}" --seccomp strict)
+  is .structuredContent.exit_code 1
+  holds '.structuredContent.hint | contains("explain")'
+  holds '.content[0].text | contains("explain")'
+  result=$(ask "{$code}")
+  is .structuredContent.exit_code 0
+  is .structuredContent.refused null
+  result=$(ask "{$code,\"explain\":true}" --seccomp strict)
+  is '.structuredContent.refused[0] | .syscall, .error' "$(printf 'socket\nEAFNOSUPPORT')"
+  holds '.content[0].text | contains("[refused: socket(AF_INET, SOCK_STREAM, 0): EAFNOSUPPORT")'
+  result=$(ask "{$code,\"explain\":1}")
+  is .isError true
+  holds '.content[0].text | contains("explain: expected true or false")'
+  observe "$nsbox" mcp --seccomp "$place/absent.json"
+  [ "$status" = 125 ] && [[ $stderr = *"absent.json"* ]]
+}
