@@ -156,24 +156,22 @@ static int read_config(struct settings *settings, struct config *ret, struct err
 	return 0;
 }
 
-/* A profile that cannot be used is a mistake of who starts the server, not of its first call. */
+/* A profile that cannot be used is a mistake of who gives it with the command, before there is any call. */
 static int set_seccomp(struct settings *settings, struct config *config, struct error *err)
 {
 	struct spec spec;
+	char *name;
 	int status;
 
-	if (settings->seccomp) {
-		char *name = seccomp_resolve("--seccomp", settings->seccomp, err);
-
-		if (!name)
-			return -1;
-		free(config->seccomp_name);
-		config->seccomp_name = name;
-		config->given[CONFIG_SECCOMP] = true;
-		settings->options.config = config;
-	}
-	if (!config->given[CONFIG_SECCOMP] || seccomp_is_name(config->seccomp_name))
+	if (!settings->seccomp)
 		return 0;
+	name = seccomp_resolve("--seccomp", settings->seccomp, err);
+	if (!name)
+		return -1;
+	free(config->seccomp_name);
+	config->seccomp_name = name;
+	config->given[CONFIG_SECCOMP] = true;
+	settings->options.config = config;
 	spec_init(&spec);
 	config_apply_to_spec(config, &spec);
 	status = spec_load_filters(&spec, err);

@@ -100,6 +100,7 @@ is() { # $1: what is wanted; then the words
   is "x/folder" check --rootfs x/f
   touch default.json
   is "default default.json" run --seccomp def
+  is "strict" run --seccomp str
   is "x/file x/folder" run --lang python x/f
   is "x/file x/folder" run cat x/f
 }
