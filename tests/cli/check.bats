@@ -146,6 +146,108 @@ needs_static() {
   [[ $(line_of "idmapped mounts") = warning*"proc, on which /proc/tty is, cannot be idmapped"*"-> "* ]]
 }
 
+# Of the JSON report in $output: the finding $1.
+finding() {
+  jq -c --arg name "$1" '.[] | select(.name == $name)' <<<"$output"
+}
+
+@test "check --inside: in a sandbox nothing is possible that must not be, as root and as an ordinary user" {
+  needs_static
+  for as in "" ordinary; do
+    run $as "$nsbox" check --inside
+    [ "$status" = 0 ]
+    [ "${lines[-1]}" = "Nothing was found possible that must not be in a sandbox." ]
+    for line in "${lines[@]::${#lines[@]}-1}"; do
+      [[ $line =~ ^(ok|-)\ +[a-z] ]]
+    done
+    for name in user capabilities no_new_privs seccomp namespaces "system calls" sockets mounts devices proc sysctls sys processes; do
+      grep -qE "^ok +$name " <<<"$output"
+    done
+  done
+}
+
+@test "check --inside --json: name, ok, text and details, with what was tried" {
+  needs_static
+  run --separate-stderr "$nsbox" check --inside --json
+  [ "$status" = 0 ]
+  jq -e 'all(.[]; (keys == ["details", "name", "ok", "text"]) and (.ok | . == true or . == null) and (.details | type == "object"))' <<<"$output"
+  [ "$(finding namespaces | jq -c .details.shared)" = '["time"]' ]
+  finding "system calls" | jq -e '.details | .forbidden == [] and (.answers | (.allowed | contains(["read", "openat", "mmap"])) and
+    (.EPERM | contains(["mount", "setns", "bpf"])) and (.ENOSYS | length > 0))'
+  finding sockets | jq -e '.details.allowed | contains(["unix", "inet"]) and (contains(["packet"]) | not)'
+  finding sysctls | jq -e '.details.writable == []'
+  finding writable | jq -e '.details.places | contains(["/tmp", "/workspace"]) and (contains(["/usr"]) | not)'
+  finding processes | jq -e '.details.names | length == 2'
+  finding network | jq -e '.details.interfaces == ["lo"]'
+  finding capabilities | jq -e '.details | length == 5 and all(.[]; test("^0+$"))'
+  finding limits | jq -e '.details | .core == 0 and .open_files == 1024'
+  finding user | jq -e '.details | .uid == 0 and (.uid_map | test("^ *0 +[1-9][0-9]* +(1|65536)$"))'
+}
+
+@test "check --inside: the options of nsbox run after --" {
+  needs_static
+  run "$nsbox" check --inside --json -- --read-only -u 1000:100 --pids-limit 77
+  [ "$status" = 0 ]
+  finding user | jq -e '.details | .uid == 1000 and .gid == 100'
+  finding writable | jq -e '.details.places | any(. == "/tmp") and all(. != "/")'
+  run "$nsbox" check --inside --json -- --network host
+  [ "$status" = 0 ]
+  [ "$(finding namespaces | jq -c '[.ok, .details.shared]')" = '[true,["net","time"]]' ]
+  run "$nsbox" check --inside --json -- --seccomp strict
+  [ "$status" = 0 ]
+  finding sockets | jq -e '.details.allowed == []'
+}
+
+@test "check --inside: what must not be possible is status 1" {
+  needs_static
+  run ordinary "$nsbox" check --inside -- --seccomp unconfined
+  [ "$status" = 1 ]
+  grep -qE "^failed +seccomp +no filter" <<<"$output"
+  grep -qE "^failed +system calls .*must not be: .*mount" <<<"$output"
+  [[ ${lines[-1]} = *"of these must not be so in a sandbox"* ]]
+}
+
+@test "check --inside --rootfs: an empty tree will do" {
+  needs_static
+  mkdir "$place/tree"
+  run "$nsbox" check --inside --rootfs "$place/tree"
+  [ "$status" = 0 ]
+  [ -z "$(ls -A "$place/tree")" ]
+}
+
+@test "check --here: outside of a sandbox much is possible" {
+  run ordinary "$nsbox" check --here --json
+  [ "$status" = 1 ]
+  for name in no_new_privs seccomp processes; do
+    finding $name | jq -e '.ok == false'
+  done
+  run ordinary setpriv --no-new-privs "$nsbox" check --here --json
+  finding no_new_privs | jq -e '.ok == true'
+}
+
+@test "check --here: in a sandbox the same as --inside finds" {
+  needs_static
+  run "$nsbox" run --ro-bind "$nsbox:/opt/nsbox" -- /opt/nsbox check --here
+  [ "$status" = 0 ]
+  [ "${lines[-1]}" = "Nothing was found possible that must not be in a sandbox." ]
+}
+
+@test "check --here: leaves no queue, no file and no process" {
+  before=$(cat /proc/sysvipc/{msg,sem,shm} | wc -l; ls -A /tmp /dev/shm | grep -v bats; ls -A "$place")
+  run ordinary "$nsbox" check --here
+  [ "$before" = "$(cat /proc/sysvipc/{msg,sem,shm} | wc -l; ls -A /tmp /dev/shm | grep -v bats; ls -A "$place")" ]
+  [ -z "$(pgrep -f "^$nsbox check")" ]
+}
+
+@test "check --inside, --here: what does not fit is one clear line and status 125" {
+  for arguments in "--here --inside" "--here --rootfs /" "--here surplus" "--inside -- sh" "--inside -- --no-such" "--inside -- --lang c -c x"; do
+    run "$nsbox" check $arguments
+    [ "$status" = 125 ]
+    [ -n "$output" ]
+    [[ $output = "nsbox"*": "* ]]
+  done
+}
+
 @test "check: bad arguments are one clear line and status 125" {
   for arguments in "--no-such" "--rootfs" "--rootfs $place/absent" "surplus"; do
     run "$nsbox" check $arguments
