@@ -31,7 +31,7 @@ static const char help[] =
 	"      --json        print an array of objects\n"
 	"      --rootfs DIR  as they are in the root directory DIR, not on this host\n"
 	"      --warm        compile, once, what every program of a language needs (Go's standard library)\n"
-	"      --help        print this help\n"
+	"  -h, --help        print this help\n"
 	"\n"
 	"See nsbox-languages(5) for how to add a language.\n";
 

@@ -76,6 +76,8 @@ is() { # $1: what is wanted; then the words
   is "own perl python" run --lang ""
   is "perl python" run --lang p
   is "python" run --lang = py
+  is "own perl python" languages ""
+  is "perl python" languages own p
 }
 
 @test "completion: languages of the installed folder" {
