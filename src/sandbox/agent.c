@@ -121,7 +121,9 @@ static void say(const struct agent_message *message)
 	size_t length = message->type == AGENT_ENDED ? offsetof(struct agent_message, error)
 						     : sizeof *message;
 
-	wire_send(agent.socket, message, length, NULL, 0, 0);
+	/* Better no sandbox than one whose supervisor waits for what was never said. */
+	if (wire_send(agent.socket, message, length, NULL, 0, 0) < 0)
+		_exit(1);
 }
 
 /* --- starting a command: in a child that shares our memory until it executes --- */

@@ -2,13 +2,14 @@
 /*
  * Makes each system call of a run of nsbox fail in turn, and looks at what comes of it. Prints TAP.
  *
- *	sweep [--all] [--offset N] [--json | --terminal] [--allocations] NAME COMMAND [ARGUMENT]...
+ *	sweep [--all] [--every N] [--offset N] [--json | --terminal | --files] [--cgroups] [--allocations] NAME COMMAND [ARGUMENT]...
  *
  * COMMAND is nsbox run with the program fingerprint inside; @NS among its arguments stands for the host's
  * namespaces. Each process of nsbox is one test: its calls are made to fail, to write less than
  * asked, or to be the moment of its death. --all does all of that to each call; without it each call gets one of
- * these, another one with another N. --json and --terminal: COMMAND has
- * such an option. With --allocations COMMAND is the nsbox of alloc.c, and each allocation
+ * these, another one with another N; --every N leaves out all but each N-th. --json and --terminal: COMMAND has such an
+ * option. --files: its standard input and output are files. --cgroups: nobody else
+ * runs nsbox here, so that no cgroup of it may be left. With --allocations COMMAND is the nsbox of alloc.c, and each allocation
  * fails in turn.
  *
  * What must hold, whatever fails:
@@ -21,6 +22,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +42,8 @@ enum { LIMIT_MS = 15000, TRIES = 4, ERRORS_MAX = 6, SHOWN_MAX = 12, MOUNTS_MAX =
 static struct sweep {
 	const char *name;
 	char **argv;
-	bool all, json, terminal;
+	bool all, json, terminal, files, cgroups;
+	size_t every;
 	size_t offset;
 	unsigned tests, failures;
 	size_t faults, shown;
@@ -205,9 +208,31 @@ static bool is_empty(const char *path)
 	return empty;
 }
 
-static const char *find_leftover(void)
+static size_t cgroups_seen;
+
+static int see_cgroup(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+	cgroups_seen += type == FTW_D && strncmp(path + place->base, "nsbox", 5) == 0;
+	return 0;
+}
+
+/* Those of nsbox, anybody's: on a host where others run it too, they cannot be counted. */
+static size_t count_cgroups(void)
+{
+	cgroups_seen = 0;
+	if (sweep.cgroups)
+		nftw("/sys/fs/cgroup", see_cgroup, 8, FTW_PHYS);
+	return cgroups_seen;
+}
+
+static const char *find_leftover(const struct fault *fault)
 {
 	static char mounts[MOUNTS_MAX];
+	bool killed = fault->kind == FAULT_KILL && fault->process == 0;
+
+	/* A killed supervisor cannot remove its cgroup; whoever makes the next sandbox does. */
+	if (!killed && count_cgroups() > 0)
+		return "a cgroup is left";
 
 	read_file("/proc/self/mountinfo", mounts, sizeof mounts);
 	if (strcmp(mounts, sweep.mounts) != 0)
@@ -256,7 +281,7 @@ static void read_json(struct outcome *outcome)
 
 static void run_once(const struct fault *fault, struct outcome *outcome)
 {
-	trace_run(sweep.argv, fault, LIMIT_MS, outcome);
+	trace_run(sweep.argv, fault, sweep.files, LIMIT_MS, outcome);
 	if (sweep.json)
 		read_json(outcome);
 }
@@ -265,10 +290,11 @@ static void run_once(const struct fault *fault, struct outcome *outcome)
 
 /*
  * Which differences are none. What a kernel may not have or refuse may be lacking; what nsbox cannot see of
- * the host is not shown; EIO of a terminal is its end; and where ids cannot be mapped, nsbox warns of it.
+ * the host is not shown; EIO of a terminal is its end; a toolchain whose folder cannot be
+ * found by its links is in the PATH by its own; and where ids cannot be mapped, nsbox warns of it.
  */
 struct leniency {
-	bool sysctl, shows_less, not_idmapped, cut;
+	bool sysctl, shows_less, not_idmapped, cut, search_path;
 };
 
 static struct leniency leniency_for(const struct fault *fault)
@@ -278,6 +304,7 @@ static struct leniency leniency_for(const struct fault *fault)
 	return (struct leniency){
 		.sysctl = fault->errnum == EPERM || fault->errnum == EACCES,
 		.shows_less = fault->errnum == EACCES && looking,
+		.search_path = fault->number == SYS_readlink || fault->number == SYS_readlinkat,
 		.cut = sweep.terminal && fault->number == SYS_read && fault->errnum == EIO,
 		.not_idmapped = strstr(sweep.outcome.errors, "nsbox: warning: ") &&
 				strstr(sweep.outcome.errors, "cannot be idmapped"),
@@ -333,6 +360,11 @@ static bool is_same_sandbox(const struct fault *fault, bool whole)
 			return false;
 		if (strcmp(seen_line, plain_line) == 0)
 			continue;
+		if (lenient.search_path && strncmp(seen_line, "environment: PATH=", 18) == 0)
+			continue;
+		/* A file that cannot be opened anew is carried. */
+		if (sweep.files && strncmp(seen_line, "/proc/self/fd/0 0 pipe:", 23) == 0)
+			continue;
 		if (lenient.sysctl && strncmp(seen_line, "sysctl", 6) == 0)
 			continue;
 		if (lenient.not_idmapped && same_but_for(seen_line, plain_line, "idmapped "))
@@ -387,7 +419,8 @@ static const char *judge(const struct fault *fault)
 	if (outcome->left)
 		return "processes outlived nsbox";
 	if (is_before_main(fault))
-		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox" : NULL;
+		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox"
+									  : NULL;
 	if (fault->kind == FAULT_KILL && fault->process == 0) {
 		if (!WIFSIGNALED(outcome->status) || WTERMSIG(outcome->status) != SIGKILL)
 			return "the killed process was not killed";
@@ -495,7 +528,7 @@ static void try_fault(const struct fault *fault)
 	sweep.faults += sweep.outcome.reached;
 	wrong = judge(sweep.outcome.reached ? fault : &no_fault);
 	if (!wrong)
-		wrong = find_leftover();
+		wrong = find_leftover(fault);
 	if (wrong)
 		complain(fault, wrong);
 }
@@ -506,7 +539,8 @@ static void sweep_process(int process)
 	size_t calls = plain->calls_count[process];
 	char what[32];
 
-	for (size_t i = 0; i < calls; i++) {
+	for (size_t i = sweep.every ? sweep.offset % sweep.every : 0; i < calls;
+		i += sweep.every ?: 1) {
 		struct fault faults[ERRORS_MAX + 2];
 		size_t count = list_faults(&plain->calls[process][i], faults);
 
@@ -538,7 +572,7 @@ static void sweep_allocations(void)
 		sweep.plan->fail = i;
 		run_once(&no_fault, &sweep.outcome);
 		sweep.faults++;
-		const char *wrong = judge(&fault) ?: find_leftover();
+		const char *wrong = judge(&fault) ?: find_leftover(&fault);
 		if (wrong)
 			complain(&fault, wrong);
 	}
@@ -553,7 +587,7 @@ static bool run_plain(void)
 	read_file("/proc/self/mountinfo", sweep.mounts, sizeof sweep.mounts);
 	run_once(&no_fault, &sweep.plain);
 	run_once(&no_fault, &sweep.outcome);
-	wrong = judge(&no_fault) ?: find_leftover();
+	wrong = judge(&no_fault) ?: find_leftover(&no_fault);
 	if (!wrong && (sweep.plain.status != 0 || *sweep.plain.errors ||
 			      strlen(sweep.plain.output) < 1000))
 		wrong = "the run without a fault is no model";
@@ -623,6 +657,12 @@ int main(int argc, char **argv)
 			sweep.json = true;
 		else if (strcmp(argv[next], "--terminal") == 0)
 			sweep.terminal = true;
+		else if (strcmp(argv[next], "--files") == 0)
+			sweep.files = true;
+		else if (strcmp(argv[next], "--cgroups") == 0)
+			sweep.cgroups = true;
+		else if (strcmp(argv[next], "--every") == 0 && next + 1 < argc)
+			sweep.every = (size_t)atol(argv[++next]);
 		else if (strcmp(argv[next], "--allocations") == 0)
 			allocations = true;
 		else if (strcmp(argv[next], "--offset") == 0 && next + 1 < argc)
@@ -630,7 +670,7 @@ int main(int argc, char **argv)
 	}
 	if (argc - next < 2) {
 		fprintf(stderr,
-			"usage: sweep [--all] [--offset N] [--json | --terminal] [--allocations] NAME COMMAND [ARGUMENT]...\n");
+			"usage: sweep [--all] [--every N] [--offset N] [--json | --terminal | --files] [--cgroups] [--allocations] NAME COMMAND [ARGUMENT]...\n");
 		return 2;
 	}
 	sweep.name = argv[next];

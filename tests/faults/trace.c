@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -34,7 +35,10 @@ struct process {
 	int number; /* -1: its maker's stop for having made it is still to come, and it waits */
 	size_t calls;
 	bool foreign;  /* it has executed the command */
-	bool replaced; /* it is in the call that went wrong */
+	bool replaced; /* it is in the call that went wrong, whose result is the error */
+	/* Or one of whose arguments was changed: compilers count on finding it where they put it. */
+	int changed_argument; /* -1: none */
+	uint64_t argument;
 };
 
 static struct trace {
@@ -93,15 +97,30 @@ static void set_call(pid_t pid, struct registers *registers, int number)
 #endif
 }
 
-static void set_argument(struct registers *registers, int index, uint64_t value)
+static uint64_t exchange_argument(struct registers *registers, int index, uint64_t value)
 {
+	uint64_t old;
+
 #ifdef __x86_64__
+	old = index == 0 ? registers->all.rdi : registers->all.rdx;
 	if (index == 0)
 		registers->all.rdi = value;
 	else
 		registers->all.rdx = value;
 #else
+	old = registers->all.regs[index];
 	registers->all.regs[index] = value;
+#endif
+	return old;
+}
+
+/* Whether the result comes in the register of the argument. */
+static bool argument_is_result(int index)
+{
+#ifdef __x86_64__
+	return false;
+#else
+	return index == 0;
 #endif
 }
 
@@ -116,6 +135,14 @@ static void set_result(struct registers *registers, long value)
 
 /* --- the fault --- */
 
+static void change_argument(
+	struct process *process, struct registers *registers, int index, uint64_t value)
+{
+	process->argument = exchange_argument(registers, index, value);
+	process->changed_argument = index;
+	set_registers(process->pid, registers);
+}
+
 static void apply(struct process *process, const struct call *call)
 {
 	struct registers registers;
@@ -129,12 +156,10 @@ static void apply(struct process *process, const struct call *call)
 	if (!get_registers(process->pid, &registers))
 		return;
 	if (trace.fault->kind == FAULT_SHORT) {
-		set_argument(&registers, 2, call->length / 2);
-		set_registers(process->pid, &registers);
+		change_argument(process, &registers, 2, call->length / 2);
 	} else if (call->number == SYS_brk) {
 		/* It says that it failed by the end of the heap as it was. */
-		set_argument(&registers, 0, 0);
-		set_registers(process->pid, &registers);
+		change_argument(process, &registers, 0, 0);
 	} else {
 		process->replaced = true;
 		/* A call that every filter lets through. */
@@ -160,10 +185,15 @@ static void left(struct process *process)
 {
 	struct registers registers;
 
-	if (!process->replaced || !get_registers(process->pid, &registers))
+	if ((!process->replaced && process->changed_argument < 0) ||
+		!get_registers(process->pid, &registers))
 		return;
+	if (process->replaced)
+		set_result(&registers, -trace.fault->errnum);
+	else if (!argument_is_result(process->changed_argument))
+		exchange_argument(&registers, process->changed_argument, process->argument);
 	process->replaced = false;
-	set_result(&registers, -trace.fault->errnum);
+	process->changed_argument = -1;
 	set_registers(process->pid, &registers);
 }
 
@@ -201,7 +231,7 @@ static void add(pid_t pid, int number)
 		fprintf(stderr, "more processes than there is room for\n");
 		exit(2);
 	}
-	*process = (struct process){.pid = pid, .number = number};
+	*process = (struct process){.pid = pid, .number = number, .changed_argument = -1};
 }
 
 static void go_on(const struct process *process, bool listen, int signal_number)
@@ -335,19 +365,29 @@ static void loop(void)
 	}
 }
 
-static pid_t start(char *const *argv, int gate, const int *far)
+/* A pipe at its end, or a file to read. */
+static int open_input(const char *file)
+{
+	int ends[2];
+
+	if (file)
+		return open(file, O_RDONLY);
+	if (pipe(ends) < 0)
+		return -1;
+	close(ends[1]);
+	return ends[0];
+}
+
+static pid_t start(char *const *argv, bool files, int gate, const int *far)
 {
 	pid_t pid = fork();
-	int empty[2];
 	char byte;
 
 	if (pid != 0)
 		return pid;
 	start_alarms(false);
-	if (read(gate, &byte, 1) != 1 || pipe(empty) < 0)
+	if (read(gate, &byte, 1) != 1 || dup2(open_input(files ? argv[0] : NULL), 0) < 0)
 		_exit(99);
-	close(empty[1]);
-	dup2(empty[0], 0);
 	dup2(far[0], 1);
 	dup2(far[1], 2);
 	syscall(SYS_close_range, 3U, ~0U, 0U);
@@ -355,12 +395,34 @@ static pid_t start(char *const *argv, int gate, const int *far)
 	_exit(99);
 }
 
-void trace_run(char *const *argv, const struct fault *fault, unsigned limit_ms, struct outcome *ret)
+/* Where the run writes to (*ret_far) and we read from. */
+static int open_stream(bool file, int *ret_far)
+{
+	int ends[2];
+	char name[32];
+
+	if (!file) {
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			die("pipe");
+		fcntl(ends[0], F_SETFL, O_NONBLOCK);
+		*ret_far = ends[1];
+		return ends[0];
+	}
+	*ret_far = memfd_create("output", MFD_CLOEXEC);
+	snprintf(name, sizeof name, "/proc/self/fd/%d", *ret_far);
+	ends[0] = open(name, O_RDONLY | O_CLOEXEC);
+	if (ends[0] < 0)
+		die("a file for the output");
+	return ends[0];
+}
+
+void trace_run(char *const *argv, const struct fault *fault, bool files, unsigned limit_ms,
+	struct outcome *ret)
 {
 	static const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC |
 				    PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
 				    PTRACE_O_EXITKILL;
-	int gate[2], streams[2][2];
+	int gate[2], far[2];
 	pid_t pid;
 
 	memset(ret->calls_count, 0, sizeof ret->calls_count);
@@ -370,13 +432,9 @@ void trace_run(char *const *argv, const struct fault *fault, unsigned limit_ms, 
 	trace = (struct trace){.fault = fault, .outcome = ret, .until_ms = now_ms() + limit_ms};
 	if (pipe2(gate, O_CLOEXEC) < 0)
 		die("pipe");
-	for (int i = 0; i < 2; i++) {
-		if (pipe2(streams[i], O_CLOEXEC) < 0)
-			die("pipe");
-		trace.streams[i] = streams[i][0];
-		fcntl(streams[i][0], F_SETFL, O_NONBLOCK);
-	}
-	pid = start(argv, gate[0], (int[]){streams[0][1], streams[1][1]});
+	trace.streams[0] = open_stream(files, &far[0]);
+	trace.streams[1] = open_stream(false, &far[1]);
+	pid = start(argv, files, gate[0], far);
 	if (pid < 0 || ptrace(PTRACE_SEIZE, pid, 0, options) < 0)
 		die("tracing");
 	add(pid, 0);
@@ -386,12 +444,12 @@ void trace_run(char *const *argv, const struct fault *fault, unsigned limit_ms, 
 		die("starting");
 	for (int i = 0; i < 2; i++) {
 		close(gate[i]);
-		close(streams[i][1]);
+		close(far[i]);
 	}
 	/* Only from the exec on is it traced by calls, and the exec is an event. */
 	loop();
 	start_alarms(false);
 	read_streams();
-	close(streams[0][0]);
-	close(streams[1][0]);
+	close(trace.streams[0]);
+	close(trace.streams[1]);
 }

@@ -54,10 +54,11 @@ struct outcome {
 };
 
 /*
- * Runs `argv` with `fault`, reading what it writes on both streams; standard input is a pipe at its end.
- * Exits with a message when tracing itself does not work.
+ * Runs `argv` with `fault`, reading what it writes on both streams. Standard input is a pipe at its end and the
+ * others are pipes; with `files` standard input is the program itself and standard output a regular file. Exits
+ * with a message when tracing itself does not work.
  */
-void trace_run(
-	char *const *argv, const struct fault *fault, unsigned limit_ms, struct outcome *ret);
+void trace_run(char *const *argv, const struct fault *fault, bool files, unsigned limit_ms,
+	struct outcome *ret);
 
 #endif
