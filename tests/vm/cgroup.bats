@@ -78,6 +78,34 @@ teardown() {
   is .ended_by oom
 }
 
+@test "memory: what lies in pipes and sockets, and page tables, which are in no process, count" {
+  json -m 24m --timeout 50 -- perl -e '
+    use Fcntl;
+    for (1 .. 3) { last unless fork }
+    for (1 .. 450) {
+      pipe($r[$_], $w[$_]) or die;
+      fcntl($w[$_], F_SETFL, O_NONBLOCK);
+      syswrite($w[$_], "x" x 65536);
+    }
+    sleep 20'
+  is .ended_by oom
+  json -m 24m --timeout 50 -- perl -e '
+    use Socket; use Fcntl;
+    for (1 .. 450) {
+      socketpair($r[$_], $w[$_], AF_UNIX, SOCK_STREAM, 0) or die;
+      fcntl($w[$_], F_SETFL, O_NONBLOCK);
+      1 while syswrite($w[$_], "x" x 32768);
+    }'
+  is .ended_by oom
+  json -m 24m --timeout 50 -- python3 -c '
+import mmap
+space = mmap.mmap(-1, 1 << 36, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE, prot=mmap.PROT_READ)
+space.madvise(mmap.MADV_NOHUGEPAGE)
+for at in range(0, 1 << 36, 1 << 21): space[at]'
+  is .ended_by oom
+  no_sandboxes
+}
+
 @test "memory: files on tmpfs, which are in no process" {
   json -m 32m --disk 200m --ro-bind "$load:/load" -- /load write /tmp/file 100
   is .ended_by oom

@@ -8,6 +8,7 @@
 #   cgroup   tests/vm/*.bats: what only a cgroup v2 host can show
 #   cli      of tests/cli what depends on the kernel and the cgroup
 #   escape   tests/escape
+#   faults   tests/faults, a part of it: with a cgroup to be made, limited and removed
 #
 # Each is run as root, in the cgroup /init, where nobody manages the hierarchy; and as an ordinary user
 # who has a cgroup of their own: /user/UID, delegated, with the shell in …/shell and an empty …/sandboxes
@@ -79,5 +80,10 @@ if wanted cli; then
 fi
 if wanted escape; then
 	as_both "$place/tests/escape/run"
+fi
+# Only when it is named: each call under a tracer takes long in an emulated machine.
+if [[ " ${parts[*]} " == *" faults "* ]]; then
+	[[ $as = user ]] || as_root "$place/tests/faults/run" --build "$place/build" --as root --cgroups --every "${NSBOX_FAULTS_EVERY-8}" host
+	[[ $as = root ]] || as_user "$place/tests/faults/run" --build "$place/build" --cgroups --every "${NSBOX_FAULTS_EVERY-8}" host
 fi
 exit $failed

@@ -5,7 +5,7 @@
 if command -v jq >/dev/null && command -v gzip >/dev/null; then
 	names=$("$probe" --list | awk -F '\t' '$1 !~ /^@/ && $1 != "processes" && $2 != "terminal" { print $1 }')
 	code='tail -n +2 | base64 -d | gunzip >/workspace/probe && chmod +x /workspace/probe
-for name in '$(echo $names)'; do
+for name in '${names//$'\n'/ }'; do
 	output=$(/workspace/probe "$name" 2>&1 </dev/null)
 	echo "$name $? $(tr "\n" ";" <<<"$output" | cut -c 1-100)"
 done'
