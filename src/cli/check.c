@@ -35,7 +35,11 @@ enum { VERDICT_WIDTH = 8, NAME_WIDTH = 17 };
 
 static void print_findings(const struct examination *examination)
 {
-	static const char *const verdicts[] = { [VERDICT_OK] = "ok", [VERDICT_WARNING] = "warning", [VERDICT_FAILED] = "failed" };
+	static const char *const verdicts[] = {
+		[VERDICT_OK] = "ok",
+		[VERDICT_WARNING] = "warning",
+		[VERDICT_FAILED] = "failed",
+	};
 
 	for (size_t i = 0; i < examination->count; i++) {
 		const struct finding *finding = &examination->findings[i];

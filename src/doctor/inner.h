@@ -23,7 +23,7 @@ json_t *inner_examine(const char *own_file);
 /* Whether nothing failed. */
 bool inner_passed(const json_t *report);
 
-/* Notes in the finding «namespaces» which of them are the caller's too, other than `shared_net`, which was asked for. */
+/* Notes in the finding «namespaces» which of them are the caller's too; with `shared_net` that of the network may be. */
 void inner_compare_namespaces(json_t *report, bool shared_net);
 
 /* --- for the files of this module --- */

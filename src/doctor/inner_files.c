@@ -45,8 +45,8 @@ static bool has_option(const struct mount *mount, const char *option)
 /* Views into the kernel that are the whole host's. */
 static bool is_of_the_kernel(const char *type)
 {
-	static const char *const types[] = {"sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "bpf", "configfs",
-		"efivarfs", "pstore", "binfmt_misc", "fuse.lxcfs", NULL};
+	static const char *const types[] = {"sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "bpf",
+		"configfs", "efivarfs", "pstore", "binfmt_misc", "fuse.lxcfs", NULL};
 
 	for (const char *const *next = types; *next; next++)
 		if (strcmp(*next, type) == 0)
@@ -120,8 +120,8 @@ static bool can_be_written(const char *directory)
 static void examine_writable(json_t *report)
 {
 	const char *home = getenv("HOME");
-	const char *const places[] = {"/", "/bin", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/lib", "/opt", "/root", "/run",
-		"/sbin", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/var", "/var/tmp", "/workspace",
+	const char *const places[] = {"/", "/bin", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/lib", "/opt", "/root",
+		"/run", "/sbin", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/var", "/var/tmp", "/workspace",
 		home && *home == '/' ? home : "/home/user"};
 	json_t *list = json_array();
 	char text[INNER_LIST_MAX];
@@ -243,8 +243,8 @@ static void examine_proc(json_t *report)
 {
 	static const char *const readable[] = {"/proc/kcore", "/proc/kmem", "/proc/kallsyms", "/proc/keys", "/proc/key-users",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/latency_stats", "/proc/config.gz",
-		"/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/kmsg", "/proc/interrupts", "/proc/acpi", "/proc/scsi",
-		"/proc/bus", "/proc/fs", "/proc/irq", "/proc/asound", "/proc/driver", "/proc/1/environ", "/proc/1/mem",
+		"/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/kmsg", "/proc/interrupts",
+		"/proc/acpi", "/proc/scsi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/asound", "/proc/driver", "/proc/1/environ", "/proc/1/mem",
 		"/proc/1/root/", "/proc/1/cwd/", "/proc/1/maps", "/proc/1/auxv"};
 	json_t *list = json_array();
 	char text[INNER_LIST_MAX];
@@ -279,8 +279,8 @@ static void examine_tree(json_t *report, const char *name, const char *path, con
 
 	walk = (struct walk){.found = json_array()};
 	nftw(path, visit_sysctl, 16, FTW_PHYS | FTW_MOUNT);
-	inner_add(report, name, json_array_size(walk.found) ? INNER_FAILED : INNER_OK, json_pack("{s:O}", "writable", walk.found),
-		"%s: %s", what, inner_list(walk.found, text));
+	inner_add(report, name, json_array_size(walk.found) ? INNER_FAILED : INNER_OK,
+		json_pack("{s:O}", "writable", walk.found), "%s: %s", what, inner_list(walk.found, text));
 	json_decref(walk.found);
 }
 
