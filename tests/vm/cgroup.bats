@@ -276,3 +276,27 @@ int main(void) { for (;;) { volatile char *p = malloc(1 << 20); for (int i = 0; 
     [[ $output = *"warning  cgroup            tier 2"* ]] # check is not told of the one that is named
   fi
 }
+
+weighs_ten() {
+  grep -lx 10 "$(base)"/nsbox-*/cpu.weight
+}
+
+@test "a cache that a server fills in the background gets a tenth of the processor time" {
+  root_only
+  export XDG_CONFIG_HOME=$place/config XDG_CACHE_HOME=$place/cache
+  mkdir -p config/nsbox/languages
+  cat >config/nsbox/languages/slow.json <<'END'
+{"name": "slow", "title": "Slow", "extension": "t", "source": "main.t", "needs": [{"program": "bash"}],
+"cache": {"argv": ["sleep", "60"]}, "run": {"argv": ["bash", "{source}"]}}
+END
+  mkfifo requests
+  "$nsbox" mcp <requests >answers 2>&1 3>&- &
+  sleeper=$!
+  exec 4>requests
+  echo '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"slow","code":"echo called"}}}' >&4
+  eventually weighs_ten
+  eventually grep -q called answers
+  exec 4>&-
+  wait "$sleeper"
+  no_sandboxes
+}
