@@ -232,6 +232,9 @@ static void print_end(const struct run_options *options, const struct run_result
 	run_result_sentence(result, &options->spec, sentence, sizeof sentence);
 	if (*sentence)
 		fprintf(stderr, "nsbox: %s\n", sentence);
+	exec_result_hint(last, &options->spec, sentence, sizeof sentence);
+	if (*sentence)
+		fprintf(stderr, "nsbox: %s\n", sentence);
 }
 
 /* Says how it ended, in the form that was asked for. Returns the exit status. */

@@ -174,7 +174,7 @@ static void append_end(struct text *text, const json_t *run, const char *message
 }
 
 /* What the report says of --explain, in terms of the call's arguments. */
-static const char hint[] = "standard error names an error that the sandbox's filter of system calls gives too; "
+static const char hint[] = "its output names an error that the sandbox's filter of system calls gives too; "
 			   "the same call with explain true says whether it did, and for which system call";
 
 /* Calls that the filter refused, where they were asked for; else that they can be, where that may help. */

@@ -4,7 +4,6 @@
  * its number.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -165,22 +164,6 @@ json_t *refusals_to_json(const struct refusals *refusals)
 	return array;
 }
 
-/* What programs print for the errors that the built-in profiles refuse with. */
-static bool speaks_of_refusal(const struct captured *output)
-{
-	static const int errnums[] = {EPERM, ENOSYS, EAFNOSUPPORT};
-	size_t length = output->head_length + output->tail_length;
-
-	for (size_t i = 0; i < COUNT(errnums) && length > 0; i++) {
-		const char *text = strerror(errnums[i]), *name = error_name(errnums[i]);
-
-		if (memmem(output->data, length, text, strlen(text)) ||
-			memmem(output->data, length, name, strlen(name)))
-			return true;
-	}
-	return false;
-}
-
 void exec_result_hint(
 	const struct exec_result *exec, const struct spec *spec, char *ret, size_t size)
 {
@@ -189,9 +172,9 @@ void exec_result_hint(
 	*ret = '\0';
 	if (spec->explain || exec->ended_by == ENDED_SETUP || exec->exec_errno || !failed ||
 		strcmp(spec->seccomp_name, "unconfined") == 0 ||
-		!speaks_of_refusal(&exec->output[1]))
+		!exec->speaks_of_refusal)
 		return;
 	snprintf(ret, size,
-		"standard error names an error that the filter of system calls gives too; --explain says "
-		"whether it did, and for which call");
+		"its output names an error that the filter of system calls gives too; --explain says whether "
+		"it did, and for which call");
 }

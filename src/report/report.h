@@ -63,8 +63,8 @@ void refusal_message(const struct refusal *refusal, char *ret, size_t size);
 json_t *refusals_to_json(const struct refusals *refusals);
 
 /*
- * Without --explain: where what a command that failed wrote on standard error speaks of an error that the filter
- * gives, that --explain would tell. Empty otherwise, and where standard error was not kept.
+ * Without --explain: where what a command that failed wrote speaks of an error that the filter gives, that --explain
+ * would tell. Empty otherwise, and where nsbox did not see its standard error.
  */
 void exec_result_hint(
 	const struct exec_result *exec, const struct spec *spec, char *ret, size_t size);

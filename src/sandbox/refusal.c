@@ -3,8 +3,11 @@
 #define _GNU_SOURCE
 #include "sandbox/refusal.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
+
+#include "util/error.h"
 
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452 /* Linux 6.6, on every architecture */
@@ -85,4 +88,41 @@ void refusals_note(
 		refusals->others++;
 	else
 		refusals->list[refusals->count++] = refusal;
+}
+
+static bool has_words(const void *data, size_t length)
+{
+	static const int errnums[] = {EPERM, ENOSYS, EAFNOSUPPORT};
+
+	for (size_t i = 0; i < sizeof errnums / sizeof *errnums; i++) {
+		const char *text = strerror(errnums[i]), *name = error_name(errnums[i]);
+
+		if (memmem(data, length, text, strlen(text)) ||
+			memmem(data, length, name, strlen(name)))
+			return true;
+	}
+	return false;
+}
+
+void refusal_words_add(struct refusal_words *words, const void *data, size_t length)
+{
+	char seam[2 * sizeof words->tail];
+	size_t head = length < sizeof words->tail ? length : sizeof words->tail;
+	size_t kept;
+
+	if (words->seen)
+		return;
+	memcpy(seam, words->tail, words->tail_length);
+	memcpy(seam + words->tail_length, data, head);
+	words->seen = has_words(data, length) || has_words(seam, words->tail_length + head);
+	if (length >= sizeof words->tail) {
+		memcpy(words->tail, (const char *)data + length - sizeof words->tail, sizeof words->tail);
+		words->tail_length = sizeof words->tail;
+		return;
+	}
+	/* The end of both together. */
+	kept = words->tail_length + length;
+	kept = kept < sizeof words->tail ? kept : sizeof words->tail;
+	memcpy(words->tail, seam + words->tail_length + length - kept, kept);
+	words->tail_length = kept;
 }

@@ -7,6 +7,7 @@
  * error, how often. The first REFUSALS_MAX that differ are kept, the rest is counted.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,5 +54,14 @@ const struct telling *telling_find(int number);
 
 void refusals_note(
 	struct refusals *refusals, int number, int errnum, const uint64_t arguments[6]);
+
+/* Looks for the words of an error that the built-in filters give, in output that passes by in pieces. */
+struct refusal_words {
+	char tail[48]; /* the end of what has passed: a word may be cut */
+	size_t tail_length;
+	bool seen;
+};
+
+void refusal_words_add(struct refusal_words *words, const void *data, size_t length);
 
 #endif

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sandbox/refusal.h"
+
 enum { RELAY_SIZE = 64 << 10 };
 
 void relay_init(struct relay *relay, int from, bool owns_from, int to, bool owns_to,
@@ -93,6 +95,8 @@ static void fill(struct relay *relay)
 		return;
 	relay->start = 0;
 	relay->length = n > 0 ? (size_t)n : 0;
+	if (n > 0 && relay->words)
+		refusal_words_add(relay->words, relay->buffer, relay->length);
 	if (n > 0)
 		return;
 	/* A pty master says EIO when the last slave is closed: whoever asks for read_errno knows what it is. */

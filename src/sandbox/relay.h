@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct refusal_words;
+
 enum relay_target {
 	RELAY_FILE,        /* a regular file: writing does not wait for anybody */
 	RELAY_NONBLOCKING, /* a descriptor of ours with O_NONBLOCK */
@@ -37,6 +39,7 @@ struct relay {
 	bool done;
 	int read_errno;  /* why reading failed, else 0 */
 	int write_errno; /* why writing failed, else 0 */
+	struct refusal_words *words; /* looks at what is read; borrowed; or NULL */
 	int number;      /* the caller's descriptor that it serves: 0, 1 or 2 */
 };
 

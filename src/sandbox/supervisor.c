@@ -62,6 +62,7 @@ struct run {
 	struct terminal_modes modes;
 	struct capture captures[2];
 	int listener; /* of the filter, with --explain; else -1 */
+	struct refusal_words words;
 	int proc_fd;
 	int tmpfs_fds[1 + SPEC_TMPFS_MAX];
 	size_t tmpfs_count;
@@ -270,8 +271,10 @@ static bool take_created(
 	run->proc_fd = fds[0];
 	run->tmpfs_count = message->tmpfs_count;
 	memcpy(run->tmpfs_fds, fds + 1, run->tmpfs_count * sizeof *fds);
-	if (message->has_terminal)
+	if (message->has_terminal) {
 		terminal_start(&run->terminal, fds[1 + run->tmpfs_count]);
+		run->terminal.relays[1].words = &run->words;
+	}
 	if (message->has_listener)
 		run->listener = fds[fds_count - 1];
 	run->result->setup_us = now_us() - run->created_us;
@@ -451,6 +454,8 @@ static bool read_captured(struct run *run, int stream)
 	if (n > 0) {
 		keep(run, stream, buffer, (size_t)n);
 		capture_add(&run->captures[stream], buffer, (size_t)n);
+		if (stream == 1)
+			refusal_words_add(&run->words, buffer, (size_t)n);
 		return true;
 	}
 	if (n < 0) {
@@ -831,6 +836,7 @@ static void finish_command(struct run *run, const struct rusage *all)
 	finish_cgroup(run);
 	finish_disk(run);
 	finish_output(run);
+	run->exec->speaks_of_refusal = run->words.seen;
 }
 
 /* --- commands --- */
@@ -859,6 +865,7 @@ static void begin_command(struct run *run, size_t index)
 		run->spec->explain ? xcalloc(1, sizeof *run->exec->refused) : NULL;
 	run->wait_status = -1;
 	run->ended.type = 0;
+	run->words = (struct refusal_words){.seen = false};
 	run->watcher.memory_peak_bytes = 0;
 	run->watcher.pids_peak = 0;
 	run->watcher.pids_hit = false;
@@ -871,8 +878,13 @@ static void begin_command(struct run *run, size_t index)
 
 static int prepare_stdio(struct run *run, struct error *err)
 {
-	return stdio_prepare(&run->spec->execs[run->index], run->spec->capture, run->spec->tty,
-		run->index == 0, &run->stdio, err);
+	if (stdio_prepare(&run->spec->execs[run->index], run->spec->capture, run->spec->tty,
+		    run->index == 0, &run->stdio, err) < 0)
+		return -1;
+	for (size_t i = 0; i < run->stdio.relays_count; i++)
+		if (run->stdio.relays[i].number == STDERR_FILENO)
+			run->stdio.relays[i].words = &run->words;
+	return 0;
 }
 
 static void next_command(struct run *run)

@@ -370,6 +370,22 @@ except OSError: pass'
   holds '.refused | map(.syscall) | contains(["socket"])'
 }
 
+@test "a hint where nsbox sees standard error: a file, or a terminal" {
+  box -- unshare -U true
+  [[ $stderr = *$'\nnsbox: its output names an error that the filter of system calls gives too; --explain says '* ]]
+  [ "$("$pty" -- "$nsbox" run -t unshare -U true </dev/null | grep -c -- '--explain')" = 1 ]
+  box -- sh -c 'unshare -U true; true'
+  [ "$status" = 0 ] && [[ $stderr != *explain* ]]
+  box -- sh -c 'echo oops >&2; false'
+  [ "$stderr" = oops ]
+  box --explain -- unshare -U true
+  [[ $stderr != *"--explain"* ]]
+  box --seccomp unconfined -- sh -c 'echo EPERM >&2; false'
+  [ "$stderr" = EPERM ]
+  json -- sh -c 'printf Operation >&2; sleep 0.1; echo " not permitted" >&2; false'
+  holds '.hint | contains("--explain")'
+}
+
 @test "explain: the first 64 that differ, and how many more" {
   json --explain -- python3 -c 'import ctypes
 libc = ctypes.CDLL(None)

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "sandbox/filter.h"
 #include "sandbox/modefilter.h"
+#include "sandbox/refusal.h"
 #include "seccomp/profile.h"
 #include "seccomp/syscalls.h"
 #include "util/error.h"
@@ -785,6 +786,60 @@ static void what_is_too_long_is_not_joined(void **state)
 	assert_int_equal(filter_join((struct filter[]){{other, 2}, {long_one, BPF_MAXINSNS - 1}}, 2, &joined, &err), -1);
 }
 
+/* ---- what is noted ---- */
+
+static void words_are_found_however_they_are_cut(void **state)
+{
+	static const char *const with[] = {"Operation not permitted", "EPERM", "x: Function not implemented\n",
+		"ENOSYS", "Address family not supported by protocol", "Error: EPERM: operation not permitted, open"};
+	static const char *const without[] = {"", "operation permitted", "Operation not permitte", "EPER M", "ENOSY",
+		"No such file or directory"};
+	char text[256];
+
+	for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+		for (size_t before = 0; before < 100; before++)
+			for (size_t piece = 1; piece < 70; piece++) {
+				struct refusal_words words = {.seen = false};
+				size_t length = before + strlen(with[i]);
+
+				memset(text, 'E', before);
+				memcpy(text + before, with[i], strlen(with[i]));
+				for (size_t at = 0; at < length; at += piece)
+					refusal_words_add(&words, text + at, length - at < piece ? length - at : piece);
+				if (!words.seen)
+					fail_msg("%s after %zu in pieces of %zu", with[i], before, piece);
+			}
+	for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
+		struct refusal_words words = {.seen = false};
+
+		for (int turn = 0; turn < 5; turn++)
+			refusal_words_add(&words, without[i], strlen(without[i]));
+		refusal_words_add(&words, "", 0);
+		assert_false(words.seen);
+	}
+}
+
+static void refusals_are_told_apart_by_what_tells(void **state)
+{
+	static struct refusals refusals;
+	const uint64_t vsock[6] = {AF_VSOCK, SOCK_STREAM, 0}, dirty[6] = {AF_VSOCK | DIRTY, SOCK_STREAM, DIRTY, 7, 8, 9},
+		       other[6] = {AF_ALG, SOCK_STREAM, 0};
+	unsigned number = 1000;
+
+	refusals_note(&refusals, (int)number_of(sibling(subjects + subject_count - 1, "default"), "socket"), EPERM, vsock);
+	refusals_note(&refusals, refusals.list[0].number, EPERM, dirty);
+	refusals_note(&refusals, refusals.list[0].number, EPERM, other);
+	refusals_note(&refusals, refusals.list[0].number, EACCES, vsock);
+	assert_int_equal(refusals.count, 3);
+	assert_int_equal(refusals.list[0].count, 2);
+	for (; number < 1000 + 2 * REFUSALS_MAX; number++)
+		refusals_note(&refusals, (int)number, ENOSYS, vsock);
+	assert_int_equal(refusals.count, REFUSALS_MAX);
+	assert_int_equal(refusals.others, 2 * REFUSALS_MAX - (REFUSALS_MAX - 3));
+	refusals_note(&refusals, 1000, ENOSYS, other);
+	assert_int_equal(refusals.list[3].count, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -803,6 +858,8 @@ int main(void)
 		cmocka_unit_test(the_strictest_of_several_counts),
 		cmocka_unit_test(joined_filters_answer_as_several),
 		cmocka_unit_test(what_is_too_long_is_not_joined),
+		cmocka_unit_test(words_are_found_however_they_are_cut),
+		cmocka_unit_test(refusals_are_told_apart_by_what_tells),
 	};
 
 	return cmocka_run_group_tests(tests, make_subjects, free_subjects);
