@@ -44,18 +44,17 @@ static const struct name families[] = {NAME(AF_UNSPEC), NAME(AF_UNIX), NAME(AF_I
 static const struct name socket_types[] = {NAME(SOCK_STREAM), NAME(SOCK_DGRAM), NAME(SOCK_RAW),
 	NAME(SOCK_RDM), NAME(SOCK_SEQPACKET), NAME(SOCK_DCCP), NAME(SOCK_PACKET)};
 
-static const struct name ioctls[] = {NAME(TIOCSTI), NAME(TIOCLINUX), NAME(TIOCSETD),
-	NAME(TIOCCONS), {0x80045430, "TIOCGPTN"}, {0x40045431, "TIOCSPTLCK"},
-	{0x5441, "TIOCGPTPEER"}, {0x40049409, "FICLONE"}, {0x80086601, "FS_IOC_GETFLAGS"},
-	{0x8912, "SIOCGIFCONF"}};
+static const struct name ioctls[] = {NAME(TIOCSTI), NAME(TIOCLINUX), NAME(TIOCSETD), NAME(TIOCCONS),
+	{0x80045430, "TIOCGPTN"}, {0x40045431, "TIOCSPTLCK"}, {0x5441, "TIOCGPTPEER"},
+	{0x40049409, "FICLONE"}, {0x80086601, "FS_IOC_GETFLAGS"}, {0x8912, "SIOCGIFCONF"}};
 
 static const struct name prctls[] = {NAME(PR_SET_SECCOMP), NAME(PR_SET_MM),
 	{53, "PR_SET_SPECULATION_CTRL"}, {59, "PR_SET_SYSCALL_USER_DISPATCH"},
 	{62, "PR_SCHED_CORE"}, {67, "PR_SET_MEMORY_MERGE"}, NAME(PR_SET_SECUREBITS),
 	NAME(PR_CAPBSET_DROP), NAME(PR_SET_KEEPCAPS)};
 
-static const struct name ptraces[] = {NAME(PTRACE_TRACEME), NAME(PTRACE_ATTACH),
-	NAME(PTRACE_SEIZE), NAME(PTRACE_PEEKDATA), NAME(PTRACE_POKEDATA)};
+static const struct name ptraces[] = {NAME(PTRACE_TRACEME), NAME(PTRACE_ATTACH), NAME(PTRACE_SEIZE),
+	NAME(PTRACE_PEEKDATA), NAME(PTRACE_POKEDATA)};
 
 static const char *find_name(const struct name *names, size_t count, uint32_t value)
 {
@@ -136,7 +135,8 @@ void refusal_message(const struct refusal *refusal, char *ret, size_t size)
 	if (refusal->count > 1)
 		snprintf(times, sizeof times, "%" PRIu64 " times", refusal->count);
 	snprintf(ret, size, "%s%s%s%s: %s (%s), %s", name, *arguments ? "(" : "", arguments,
-		*arguments ? ")" : "", error_name(refusal->errnum), strerror(refusal->errnum), times);
+		*arguments ? ")" : "", error_name(refusal->errnum), strerror(refusal->errnum),
+		times);
 }
 
 static json_t *refusal_to_json(const struct refusal *refusal)
@@ -148,8 +148,8 @@ static json_t *refusal_to_json(const struct refusal *refusal)
 	refusal_message(refusal, message, sizeof message);
 	return json_pack("{s:s, s:i, s:o, s:s, s:I, s:s}", "syscall", name, "number",
 		refusal->number, "arguments", *arguments ? json_string(arguments) : json_null(),
-		"error", error_name(refusal->errnum), "count", (json_int_t)refusal->count, "message",
-		message);
+		"error", error_name(refusal->errnum), "count", (json_int_t)refusal->count,
+		"message", message);
 }
 
 json_t *refusals_to_json(const struct refusals *refusals)
@@ -171,8 +171,7 @@ void exec_result_hint(
 
 	*ret = '\0';
 	if (spec->explain || exec->ended_by == ENDED_SETUP || exec->exec_errno || !failed ||
-		strcmp(spec->seccomp_name, "unconfined") == 0 ||
-		!exec->speaks_of_refusal)
+		strcmp(spec->seccomp_name, "unconfined") == 0 || !exec->speaks_of_refusal)
 		return;
 	snprintf(ret, size,
 		"its output names an error that the filter of system calls gives too; --explain says whether "

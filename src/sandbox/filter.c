@@ -181,7 +181,8 @@ int filter_join(const struct filter *filters, size_t count, struct filter *ret, 
 
 	append_bounded(&joined, filters[count - 1], SECCOMP_RET_ALLOW);
 	for (size_t i = count - 1; i-- > 0;) {
-		struct joined both = {xcalloc(BPF_MAXINSNS, sizeof *both.code), 0, joined.overflowed};
+		struct joined both = {
+			xcalloc(BPF_MAXINSNS, sizeof *both.code), 0, joined.overflowed};
 
 		join_two(&both, filters[i], (struct filter){joined.code, joined.length});
 		free(joined.code);
@@ -189,7 +190,8 @@ int filter_join(const struct filter *filters, size_t count, struct filter *ret, 
 	}
 	if (joined.overflowed) {
 		free(joined.code);
-		return error_set(err, 0, "the filters together are longer than the %d instructions that the kernel takes",
+		return error_set(err, 0,
+			"the filters together are longer than the %d instructions that the kernel takes",
 			BPF_MAXINSNS);
 	}
 	notify_errors(&joined);

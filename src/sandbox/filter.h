@@ -27,7 +27,8 @@ bool filter_is_valid(struct filter filter);
 uint32_t filter_run(struct filter filter, const struct seccomp_data *data);
 
 /* What the kernel makes of the verdicts of several filters: the strictest; of equally strict ones the last loaded. */
-uint32_t filter_run_all(const struct filter *filters, size_t count, const struct seccomp_data *data);
+uint32_t filter_run_all(
+	const struct filter *filters, size_t count, const struct seccomp_data *data);
 
 /*
  * One filter that answers as `filters` together do, but for what they refuse with an error: that is

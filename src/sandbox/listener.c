@@ -33,13 +33,13 @@ int listener_load(const struct filter *filter, struct error *err)
 		return (int)fd;
 	error_set(err, errno, "loading the seccomp filter that --explain needs");
 	if (err->errnum == EBUSY)
-		error_hint(err, "nsbox runs under a filter that somebody listens to already, and the "
-				"kernel takes one listener; leave --explain out");
+		error_hint(err,
+			"nsbox runs under a filter that somebody listens to already, and the "
+			"kernel takes one listener; leave --explain out");
 	return -1;
 }
 
-static int errno_of(
-	const struct filter *filters, size_t count, const struct seccomp_data *data)
+static int errno_of(const struct filter *filters, size_t count, const struct seccomp_data *data)
 {
 	uint32_t verdict = filter_run_all(filters, count, data);
 

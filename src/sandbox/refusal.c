@@ -66,8 +66,7 @@ const struct telling *telling_find(int number)
 	return NULL;
 }
 
-void refusals_note(
-	struct refusals *refusals, int number, int errnum, const uint64_t arguments[6])
+void refusals_note(struct refusals *refusals, int number, int errnum, const uint64_t arguments[6])
 {
 	struct refusal refusal = {.number = number, .errnum = errnum, .count = 1};
 	const struct telling *telling = telling_find(number);
@@ -116,7 +115,8 @@ void refusal_words_add(struct refusal_words *words, const void *data, size_t len
 	memcpy(seam + words->tail_length, data, head);
 	words->seen = has_words(data, length) || has_words(seam, words->tail_length + head);
 	if (length >= sizeof words->tail) {
-		memcpy(words->tail, (const char *)data + length - sizeof words->tail, sizeof words->tail);
+		memcpy(words->tail, (const char *)data + length - sizeof words->tail,
+			sizeof words->tail);
 		words->tail_length = sizeof words->tail;
 		return;
 	}

@@ -52,8 +52,7 @@ struct telling {
 /* NULL: the call's name says all that there is to say. */
 const struct telling *telling_find(int number);
 
-void refusals_note(
-	struct refusals *refusals, int number, int errnum, const uint64_t arguments[6]);
+void refusals_note(struct refusals *refusals, int number, int errnum, const uint64_t arguments[6]);
 
 /* Looks for the words of an error that the built-in filters give, in output that passes by in pieces. */
 struct refusal_words {

@@ -27,9 +27,9 @@ enum { FORMAT = 1, ENTRY_MAX_BYTES = 8 << 20, NAME_MAX_LENGTH = 64, KEY_MAX = 25
 struct header {
 	char magic[16];
 	uint32_t format;
-	uint32_t key_length; /* bytes */
+	uint32_t key_length;  /* bytes */
 	uint64_t text_length; /* bytes */
-	uint64_t lengths[2]; /* instructions */
+	uint64_t lengths[2];  /* instructions */
 };
 
 static const char magic[16] = "nsbox seccomp";
@@ -55,8 +55,8 @@ static uint64_t digest_of_generator(void)
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const struct builtin_filter *filter = builtin_filter_find(names[i], true);
 
-		hash = digest(hash, filter->instructions,
-			filter->length * sizeof *filter->instructions);
+		hash = digest(
+			hash, filter->instructions, filter->length * sizeof *filter->instructions);
 	}
 	return hash;
 }
@@ -211,11 +211,10 @@ static int write_entry(int fd, const char *key, const char *text, size_t length,
 	memcpy(header.magic, magic, sizeof magic);
 	if (write_whole(fd, &header, sizeof header) < 0 || write_whole(fd, key, strlen(key)) < 0 ||
 		write_whole(fd, text, length) < 0 ||
-		write_whole(fd, plain->instructions,
-			plain->length * sizeof *plain->instructions) < 0)
+		write_whole(fd, plain->instructions, plain->length * sizeof *plain->instructions) <
+			0)
 		return -1;
-	return write_whole(
-		fd, tier2->instructions, tier2->length * sizeof *tier2->instructions);
+	return write_whole(fd, tier2->instructions, tier2->length * sizeof *tier2->instructions);
 }
 
 void profile_cache_store(const char *text, size_t length, const struct bpf_program *plain,

@@ -104,11 +104,13 @@ static int check_needed(const struct spec *spec, struct error *err)
 		size_t used = strlen(missing);
 
 		if (!passes(filter, &needed[i]))
-			snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", needed[i].name);
+			snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "",
+				needed[i].name);
 	}
 	if (!missing[0])
 		return 0;
-	error_set(err, 0, "%s refuses what nsbox itself needs to start a command: %s", spec->seccomp_name, missing);
+	error_set(err, 0, "%s refuses what nsbox itself needs to start a command: %s",
+		spec->seccomp_name, missing);
 	return error_hint(err, "Allow it in the profile; nsbox-seccomp(5) lists what is needed.");
 }
 
@@ -118,17 +120,20 @@ static int load_builtin(struct spec *spec, struct error *err)
 	const struct builtin_filter *tier2 = builtin_filter_find(spec->seccomp_name, true);
 
 	if (!plain || !tier2)
-		return error_set(err, 0, "there is no built-in profile \"%s\"; there are " SECCOMP_NAMES,
+		return error_set(err, 0,
+			"there is no built-in profile \"%s\"; there are " SECCOMP_NAMES,
 			spec->seccomp_name);
 	spec->filter = xmemdup(plain->instructions, plain->length * sizeof *plain->instructions);
 	spec->filter_length = plain->length;
-	spec->filter_tier2 = xmemdup(tier2->instructions, tier2->length * sizeof *tier2->instructions);
+	spec->filter_tier2 =
+		xmemdup(tier2->instructions, tier2->length * sizeof *tier2->instructions);
 	spec->filter_tier2_length = tier2->length;
 	return 0;
 }
 
 /* Or finds it compiled. */
-static int compile(const char *path, struct bpf_program *plain, struct bpf_program *tier2, struct error *err)
+static int compile(
+	const char *path, struct bpf_program *plain, struct bpf_program *tier2, struct error *err)
 {
 	cleanup_free char *text = NULL;
 	size_t length;

@@ -102,8 +102,8 @@ static void leave(struct problem *problem)
 }
 
 /* Of the member `key` of where we are; NULL: of that itself. Returns -1. */
-static int __attribute__((format(printf, 3, 4))) wrong(
-	struct problem *problem, const char *key, const char *format, ...)
+static int __attribute__((format(printf, 3, 4)))
+wrong(struct problem *problem, const char *key, const char *format, ...)
 {
 	char text[ERROR_TEXT_MAX];
 	va_list ap;
@@ -258,8 +258,7 @@ static bool contains(const json_t *array, const char *text)
 
 /* ---- verdicts ---- */
 
-static int errno_of_name(
-	const char *key, const char *name, uint64_t *ret, struct problem *problem)
+static int errno_of_name(const char *key, const char *name, uint64_t *ret, struct problem *problem)
 {
 	for (int number = 1; number < ERRNO_MAX; number++) {
 		const char *known = strerrorname_np(number);
@@ -285,7 +284,8 @@ static int parse_verdict(const json_t *object, const char *action_key, const cha
 		return -1;
 	if (!action)
 		return wrong(problem, NULL, "\"%s\" is missing", action_key);
-	if (error_name_text && *error_name_text && errno_of_name(name_key, error_name_text, &number, problem) < 0)
+	if (error_name_text && *error_name_text &&
+		errno_of_name(name_key, error_name_text, &number, problem) < 0)
 		return -1;
 	if (strcmp(action, "SCMP_ACT_NOTIFY") == 0)
 		return wrong(problem, action_key,
@@ -308,7 +308,8 @@ static int kernel_at_least(const char *wanted, bool *ret, struct problem *proble
 	unsigned major, minor, our_major = 0, our_minor = 0;
 
 	if (sscanf(wanted, "%u.%u", &major, &minor) != 2)
-		return wrong(problem, "minKernel", "\"minKernel\": \"%s\" is not MAJOR.MINOR", wanted);
+		return wrong(
+			problem, "minKernel", "\"minKernel\": \"%s\" is not MAJOR.MINOR", wanted);
 	if (uname(&running) < 0)
 		return error_set(problem->err, errno, "uname");
 	sscanf(running.release, "%u.%u", &our_major, &our_minor);

@@ -88,7 +88,8 @@ static bool find_member(struct scan *scan, const char *key, unsigned *line)
 		unsigned name_line = scan->line;
 
 		skip_string(scan);
-		bool found = (size_t)(scan->at - name) == length + 1 && memcmp(name, key, length) == 0;
+		bool found =
+			(size_t)(scan->at - name) == length + 1 && memcmp(name, key, length) == 0;
 
 		skip_space(scan);
 		if (scan->at < scan->end)
