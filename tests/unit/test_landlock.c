@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -191,8 +192,8 @@ static void inside_everything_goes_on(void **state)
 
 static int make_device(void *data)
 {
-	/* A whiteout, which needs no capability. */
-	return mknodat(inside, "device", S_IFCHR, 0);
+	/* The second wall is asked before the capability that it needs. */
+	return mknodat(inside, "device", S_IFCHR, makedev(1, 3));
 }
 
 static void no_device_is_made(void **state)
