@@ -110,7 +110,6 @@ static int open_below(int dir, const char *name, bool make, int flags)
 static int open_caches(bool make)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	cleanup_free char *path = NULL;
 	cleanup_close int parent = -1;
 
 	if (cache && cache[0] == '/')
