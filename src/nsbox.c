@@ -9,12 +9,15 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "sandbox/sandbox.h"
+#include "util/alloc.h"
 #include "util/parse.h"
 
 static int cmd_help(int argc, char **argv);
@@ -114,6 +117,7 @@ int main(int argc, char **argv)
 	const struct command *command;
 
 	sandbox_early_init(argc, argv, environ);
+	json_set_alloc_funcs(xmalloc, free);
 	if (open_standard_descriptors() < 0)
 		return EXIT_NSBOX_FAILED;
 	if (argc < 2) {

@@ -453,13 +453,14 @@ static bool read_captured(struct run *run, int stream)
 		return true;
 	if (n > 0) {
 		keep(run, stream, buffer, (size_t)n);
-		capture_add(&run->captures[stream], buffer, (size_t)n);
 		if (stream == 1)
 			refusal_words_add(&run->words, buffer, (size_t)n);
-		return true;
+		if (capture_add(&run->captures[stream], buffer, (size_t)n) == 0)
+			return true;
+		errno = ENOMEM;
 	}
-	if (n < 0) {
-		warn_of_loss(run, "reading", "what the command wrote", errno);
+	if (n != 0) {
+		warn_of_loss(run, n < 0 ? "reading" : "keeping", "what the command wrote", errno);
 		run->result->output_lost = true;
 	}
 	close_fd(&run->stdio.captured[stream]);

@@ -21,6 +21,11 @@ static void *check(void *pointer)
 	_exit(125);
 }
 
+void *xmalloc(size_t size)
+{
+	return check(malloc(size ? size : 1));
+}
+
 void *xcalloc(size_t count, size_t size)
 {
 	return check(calloc(count ? count : 1, size ? size : 1));

@@ -304,7 +304,7 @@ static struct leniency leniency_for(const struct fault *fault)
 	return (struct leniency){
 		.sysctl = fault->errnum == EPERM || fault->errnum == EACCES,
 		.shows_less = fault->errnum == EACCES && looking,
-		.search_path = fault->number == SYS_readlink || fault->number == SYS_readlinkat,
+		.search_path = fault->number == SYS_readlink || fault->number == SYS_readlinkat || sweep.plan,
 		.cut = sweep.terminal && fault->number == SYS_read && fault->errnum == EIO,
 		.not_idmapped = strstr(sweep.outcome.errors, "nsbox: warning: ") &&
 				strstr(sweep.outcome.errors, "cannot be idmapped"),
