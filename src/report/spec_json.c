@@ -44,7 +44,7 @@ struct field {
 	size_t max;
 };
 
-static const char *const root_names[] = {"host", "directory", NULL};
+static const char *const root_names[] = {"host", "directory", "image", NULL};
 static const char *const network_names[] = {"none", "host", NULL};
 static const char *const mount_names[] = {"bind", "tmpfs", NULL};
 static const char *const stdin_names[] = {"inherit", "null", "data", NULL};
@@ -96,11 +96,14 @@ static const struct field exec_fields[] = {
 static const struct field spec_fields[] = {
 	{"root", FIELD_CHOICE, AT(spec, root), .names = root_names},
 	{"root_path", FIELD_STRING, AT(spec, root_path)},
+	{"root_layers", FIELD_STRINGS, AT(spec, root_layers)},
 	{"root_read_only", FIELD_BOOL, AT(spec, root_read_only)},
 	{"network", FIELD_CHOICE, AT(spec, network), .names = network_names},
 	{"hostname", FIELD_STRING, AT(spec, hostname)},
 	{"uid", FIELD_U32, AT(spec, uid)},
 	{"gid", FIELD_U32, AT(spec, gid)},
+	{"home", FIELD_STRING, AT(spec, home)},
+	{"directories", FIELD_STRINGS, AT(spec, directories)},
 	{"mounts", FIELD_LIST, AT(spec, mounts), .fields = mount_fields,
 		.count = offsetof(struct spec, mounts_count), .size = sizeof(struct mount_spec)},
 	{"files", FIELD_LIST, AT(spec, files), .fields = file_fields,

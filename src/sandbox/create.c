@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,13 +133,18 @@ static int choose_filters(struct sandbox *sandbox, struct error *err)
 
 /* --- trees that root's child could not clone or idmap for itself --- */
 
-static int open_root_tree(const struct spec *spec, struct error *err)
+static int open_root_trees(const struct spec *spec, int *trees, struct error *err)
 {
-	int tree = sys_open_tree(AT_FDCWD, spec->root_path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	for (size_t i = 0; i < spec_lowers_count(spec); i++) {
+		struct stat st;
 
-	if (tree < 0)
-		return error_set(err, errno, "the root %s", spec->root_path);
-	return tree;
+		trees[i] = sys_open_tree(AT_FDCWD, spec_lower(spec, i), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		if (trees[i] < 0 || fstat(trees[i], &st) < 0)
+			return error_set(err, errno, "the root %s", spec_lower(spec, i));
+		if (!S_ISDIR(st.st_mode))
+			return error_set(err, ENOTDIR, "the root %s", spec_lower(spec, i));
+	}
+	return 0;
 }
 
 static int open_bind_trees(const struct spec *spec, int *trees, struct error *err)
@@ -233,30 +239,39 @@ static int clone_child(struct sandbox *sandbox, struct inside *inside, struct er
 	return 0;
 }
 
-/* What root does for its child once that has a user namespace. Returns 1 when the root cannot be idmapped. */
-static int serve_root_child(struct sandbox *sandbox, const struct inside *inside,
-	struct run_result *result, struct error *err)
+/* Gives the trees of the root to the sandbox's ids. Returns 1 when they cannot be idmapped. */
+static int idmap_root(const struct sandbox *sandbox, const int *trees, struct error *err)
 {
-	struct agent_request go = {.type = REQUEST_GO};
 	cleanup_close int user_namespace = -1;
 	char path[40];
 
-	if (idmap_write_for(&sandbox->idmap, sandbox->pid, err) < 0)
-		return -1;
 	snprintf(path, sizeof path, "/proc/%d/ns/user", (int)sandbox->pid);
-	if (inside->root_tree >= 0) {
-		user_namespace = open(path, O_RDONLY | O_CLOEXEC);
-		if (user_namespace < 0)
-			return error_set(err, errno, "opening %s", path);
+	user_namespace = open(path, O_RDONLY | O_CLOEXEC);
+	if (user_namespace < 0)
+		return error_set(err, errno, "opening %s", path);
+	for (size_t i = 0; i < spec_lowers_count(sandbox->spec); i++) {
 		if (!sandbox->idmap.range)
-			tree_restrict(inside->root_tree, TREE_READ_ONLY | TREE_NO_DEV_SUID);
-		else if (idmap_tree(inside->root_tree, user_namespace,
-				 TREE_READ_ONLY | TREE_NO_DEV_SUID) < 0)
+			tree_restrict(trees[i], TREE_READ_ONLY | TREE_NO_DEV_SUID);
+		else if (idmap_tree(trees[i], user_namespace, TREE_READ_ONLY | TREE_NO_DEV_SUID) < 0)
 			return errno == EINVAL || errno == EPERM
 				       ? 1
 				       : error_set(err, errno, "mapping the ids of the root %s",
 						 sandbox->spec->root_path);
 	}
+	return 0;
+}
+
+/* What root does for its child once that has a user namespace. Returns 1 when the root cannot be idmapped. */
+static int serve_root_child(struct sandbox *sandbox, const struct inside *inside,
+	struct run_result *result, struct error *err)
+{
+	struct agent_request go = {.type = REQUEST_GO};
+	int r;
+
+	if (idmap_write_for(&sandbox->idmap, sandbox->pid, err) < 0)
+		return -1;
+	if (inside->root_trees && (r = idmap_root(sandbox, inside->root_trees, err)) != 0)
+		return r;
 	if (inside->bind_trees && idmap_binds(sandbox, inside->bind_trees, result, err) < 0)
 		return -1;
 	if (wire_send(sandbox->socket, &go, sizeof go, NULL, 0, 0) < 0)
@@ -264,27 +279,42 @@ static int serve_root_child(struct sandbox *sandbox, const struct inside *inside
 	return 0;
 }
 
-static void close_trees(struct inside *inside, size_t count)
+static void close_all_of(int **trees, size_t count)
 {
-	close_fd(&inside->root_tree);
-	for (size_t i = 0; inside->bind_trees && i < count; i++)
-		close_fd(&inside->bind_trees[i]);
-	free(inside->bind_trees);
-	inside->bind_trees = NULL;
+	for (size_t i = 0; *trees && i < count; i++)
+		close_fd(&(*trees)[i]);
+	free(*trees);
+	*trees = NULL;
+}
+
+static void close_trees(const struct spec *spec, struct inside *inside)
+{
+	close_all_of(&inside->root_trees, spec_lowers_count(spec));
+	close_all_of(&inside->bind_trees, spec->mounts_count);
+}
+
+/* `count` descriptors, and one more so that none is an allocation as well; all -1. */
+static int *no_trees(size_t count)
+{
+	int *trees = calloc(count + 1, sizeof *trees);
+
+	if (trees)
+		memset(trees, 0xff, (count + 1) * sizeof *trees);
+	return trees;
 }
 
 static int open_trees(const struct spec *spec, struct inside *inside, struct error *err)
 {
-	if (spec->root == ROOT_DIRECTORY) {
-		inside->root_tree = open_root_tree(spec, err);
-		if (inside->root_tree < 0)
+	if (spec->root != ROOT_HOST) {
+		inside->root_trees = no_trees(spec_lowers_count(spec));
+		if (!inside->root_trees)
+			return error_set(err, ENOMEM, "preparing the layers of the root");
+		if (open_root_trees(spec, inside->root_trees, err) < 0)
 			return -1;
 	}
-	inside->bind_trees = calloc(spec->mounts_count + 1, sizeof *inside->bind_trees);
+	inside->bind_trees = no_trees(spec->mounts_count);
 	if (!inside->bind_trees)
 		return error_set(err, ENOMEM, "preparing bind mounts");
-	memset(inside->bind_trees, 0xff,
-		(spec->mounts_count + 1) * sizeof *inside->bind_trees); /* all -1 */
 	return open_bind_trees(spec, inside->bind_trees, err);
 }
 
@@ -312,7 +342,7 @@ static int try_create(struct sandbox *sandbox, struct inside *inside, struct std
 	close(sockets[1]);
 	if (r == 0 && sandbox->idmap.by_parent)
 		r = serve_root_child(sandbox, inside, result, err);
-	close_trees(inside, sandbox->spec->mounts_count);
+	close_trees(sandbox->spec, inside);
 	return r;
 }
 
@@ -342,7 +372,7 @@ static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, 
 	const char *why = "is on a file system that cannot be idmapped";
 	int r = 1;
 
-	if (sandbox->spec->root == ROOT_DIRECTORY && geteuid() == 0 &&
+	if (sandbox->spec->root != ROOT_HOST && geteuid() == 0 &&
 		!kernel_has_idmapped_layers())
 		why = "cannot be idmapped below an overlay before Linux 5.19";
 	else
@@ -360,7 +390,7 @@ static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, 
 int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox *sandbox,
 	struct run_result *result, struct error *err)
 {
-	struct inside inside = {.spec = spec, .root_tree = -1, .cgroup_procs = -1};
+	struct inside inside = {.spec = spec, .cgroup_procs = -1};
 	int r;
 
 	*sandbox = SANDBOX_NONE;

@@ -41,7 +41,7 @@ enum { CAPABILITIES_MAX = 63 };
 /* What building the root yields. */
 struct root {
 	struct landlock wall;          /* what Landlock will allow, until it is enforced */
-	int lower;                     /* --rootfs: the tree */
+	int *lowers;                   /* one for each of spec_lowers_count */
 	int *binds;                    /* one for each of spec->mounts */
 	int fd;                        /* the root directory, attached */
 	int proc;                      /* the new /proc */
@@ -53,11 +53,6 @@ struct root {
 	int terminal;
 	int listener; /* of the filter; -1: none */
 };
-
-static const char *home_of(const struct spec *spec)
-{
-	return spec->uid == 0 ? "/root" : "/home/user";
-}
 
 /* --- 1. ids --- */
 
@@ -210,7 +205,7 @@ static int write_users(int etc, const struct spec *spec, struct error *err)
 	snprintf(text, sizeof text, "root:x:0:0:root:/root:/bin/sh\n");
 	if (spec->uid != 0)
 		snprintf(text + strlen(text), sizeof text - strlen(text),
-			"user:x:%u:%u:user:%s:/bin/sh\n", spec->uid, spec->gid, home_of(spec));
+			"user:x:%u:%u:user:%s:/bin/sh\n", spec->uid, spec->gid, spec_home(spec));
 	strcat(text, "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n");
 	if (write_file(etc, "passwd", text, err) < 0)
 		return -1;
@@ -236,15 +231,11 @@ static int make_directory(int dir, const char *name, mode_t mode, struct error *
 	return 0;
 }
 
-static int open_lower(const struct inside *inside, struct error *err)
+static int open_lower(const char *path, struct error *err)
 {
-	const char *path = inside->spec->root_path;
 	struct stat st;
-	int tree;
+	int tree = tree_clone(AT_FDCWD, path, true, TREE_READ_ONLY | TREE_NO_DEV_SUID);
 
-	if (inside->root_tree >= 0)
-		return inside->root_tree;
-	tree = tree_clone(AT_FDCWD, path, true, TREE_READ_ONLY | TREE_NO_DEV_SUID);
 	if (tree < 0)
 		return error_set(err, errno, "the root %s", path);
 	if (fstat(tree, &st) == 0 && !S_ISDIR(st.st_mode)) {
@@ -252,6 +243,24 @@ static int open_lower(const struct inside *inside, struct error *err)
 		return error_set(err, ENOTDIR, "the root %s", path);
 	}
 	return tree;
+}
+
+static int open_lowers(const struct inside *inside, struct root *root, struct error *err)
+{
+	size_t count = spec_lowers_count(inside->spec);
+
+	root->lowers = inside->root_trees;
+	if (root->lowers || count == 0)
+		return 0;
+	root->lowers = calloc(count, sizeof *root->lowers);
+	if (!root->lowers)
+		return error_set(err, ENOMEM, "preparing the layers of the root");
+	for (size_t i = 0; i < count; i++) {
+		root->lowers[i] = open_lower(spec_lower(inside->spec, i), err);
+		if (root->lowers[i] < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /*
@@ -262,7 +271,7 @@ static int open_sources(const struct inside *inside, struct root *root, struct e
 {
 	const struct spec *spec = inside->spec;
 
-	if (spec->root == ROOT_DIRECTORY && (root->lower = open_lower(inside, err)) < 0)
+	if (open_lowers(inside, root, err) < 0)
 		return -1;
 	root->binds = inside->bind_trees;
 	if (root->binds)
@@ -391,46 +400,37 @@ static int fill_upper(const struct inside *inside, int upper, struct error *err)
 
 static int overlay_refused(const struct spec *spec, struct error *err)
 {
-	error_set(err, errno, "creating an overlay over %s", spec->root_path);
-	if (err->errnum == EINVAL)
+	error_context(err, "the root %s", spec->root_path);
+	if (err->errnum == EINVAL && spec->root == ROOT_DIRECTORY)
 		error_hint(err,
 			"a directory with other file systems mounted below it can be a root "
 			"for root only; copy it, or choose one without");
+	if (err->errnum == EINVAL && spec->root == ROOT_IMAGE)
+		error_hint(err, "the store is on a file system that overlayfs takes no layers from; set NSBOX_STORE to a "
+				"folder on another one, and pull the image there");
 	return -1;
 }
 
-static int mount_overlay(const struct spec *spec, struct error *err)
+/* What an image has in the places that are ours is hidden by the upper directory; a directory of somebody's is refused. */
+static int attach_lowers(const struct inside *inside, const struct root *root, int scratch, struct error *err)
 {
-	cleanup_close int fs = sys_fsopen("overlay");
-	int tree;
+	const struct spec *spec = inside->spec;
+	char name[24];
 
-	if (fs < 0)
-		return error_set(err, errno, "overlayfs");
-	if (sys_fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", "lower", 0) < 0 ||
-		sys_fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "upper", 0) < 0 ||
-		sys_fsconfig(fs, FSCONFIG_SET_STRING, "workdir", "work", 0) < 0 ||
-		sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
-		sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return overlay_refused(spec, err);
-	tree = sys_fsmount(fs, TREE_NO_DEV_SUID);
-	if (tree < 0)
-		return error_set(err, errno, "mounting the overlay over %s", spec->root_path);
-	return tree;
-}
-
-static int attach_lower(
-	const struct inside *inside, const struct root *root, int scratch, struct error *err)
-{
-	if (tree_attach(root->lower, scratch, "lower") < 0)
-		return error_set(err, errno, "mounting the root %s as the lower layer",
-			inside->spec->root_path);
-	return inspect_tree(inside->spec, root->lower, err);
+	for (size_t i = 0; i < spec_lowers_count(spec); i++) {
+		snprintf(name, sizeof name, "l/%zu", i);
+		if (make_directory(scratch, name, 0755, err) < 0)
+			return -1;
+		if (tree_attach(root->lowers[i], scratch, name) < 0)
+			return error_set(err, errno, "mounting the root %s as a lower layer", spec->root_path);
+	}
+	return spec->root == ROOT_DIRECTORY ? inspect_tree(spec, root->lowers[0], err) : 0;
 }
 
 /* The scratch tmpfs holds upper and work, the mount points of lower and of the overlay, and the directory for /dev. */
 static int build_overlay_root(const struct inside *inside, struct root *root, struct error *err)
 {
-	static const char *const names[] = {"upper", "work", "lower", "root", "dev"};
+	static const char *const names[] = {"upper", "work", "l", "root", "dev"};
 	cleanup_close int upper = -1, dev = -1;
 	int scratch = make_scratch(inside, root, err);
 
@@ -439,18 +439,16 @@ static int build_overlay_root(const struct inside *inside, struct root *root, st
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (make_directory(scratch, names[i], 0755, err) < 0)
 			return -1;
-	if (attach_lower(inside, root, scratch, err) < 0)
+	if (attach_lowers(inside, root, scratch, err) < 0)
 		return -1;
 	upper = openat(scratch, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (upper < 0 || fchdir(scratch) < 0)
+	if (upper < 0)
 		return error_set(err, errno, "entering the writable space");
 	if (fill_upper(inside, upper, err) < 0)
 		return -1;
-	root->fd = mount_overlay(inside->spec, err);
+	root->fd = tree_overlay(scratch, (unsigned)spec_lowers_count(inside->spec), true, err);
 	if (root->fd < 0)
-		return -1;
-	if (tree_attach(root->fd, scratch, "root") < 0)
-		return error_set(err, errno, "mounting the overlay");
+		return overlay_refused(inside->spec, err);
 	dev = tree_clone(scratch, "dev", false, 0);
 	if (dev < 0 || tree_attach(dev, root->fd, "dev") < 0)
 		return error_set(err, errno, "mounting /dev");
@@ -542,12 +540,18 @@ static int mount_all(const struct inside *inside, struct root *root, struct erro
 /* The directories that a program expects to be able to write to. */
 static int make_writable_directories(const struct spec *spec, struct root *root, struct error *err)
 {
-	cleanup_close int home = make_directories_in_root(root->fd, home_of(spec), &root->own, err);
+	cleanup_close int home = make_directories_in_root(root->fd, spec_home(spec), &root->own, err);
 	cleanup_close int workspace =
 		make_directories_in_root(root->fd, "/workspace", &root->own, err);
 
 	if (home < 0 || workspace < 0)
 		return -1;
+	for (char **path = spec->directories; path && *path; path++) {
+		cleanup_close int directory = make_directories_in_root(root->fd, *path, &root->own, err);
+
+		if (directory < 0)
+			return -1;
+	}
 	return spec->root == ROOT_HOST ? make_directory(root->fd, "tmp", 01777, err) : 0;
 }
 
@@ -606,7 +610,7 @@ static int write_files(const struct spec *spec, const struct root *root, struct 
 /* --read-only: the root becomes so, and the directories made to be written to stay as they are, as mounts of their own. */
 static int restrict_root(const struct spec *spec, const struct root *root, struct error *err)
 {
-	const char *kept[] = {"/tmp", "/workspace", home_of(spec), "/dev/shm", NULL};
+	const char *kept[] = {"/tmp", "/workspace", spec_home(spec), "/dev/shm", NULL};
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
 	for (const char **path = kept; *path; path++) {
@@ -626,7 +630,7 @@ static int restrict_root(const struct spec *spec, const struct root *root, struc
 	}
 	if (sys_mount_setattr(root->fd, "", AT_EMPTY_PATH, &attr) < 0)
 		return error_set(err, errno, "making the root read-only");
-	if (spec->root == ROOT_DIRECTORY && sys_mount_setattr(root->fd, "dev", 0, &attr) < 0)
+	if (spec->root != ROOT_HOST && sys_mount_setattr(root->fd, "dev", 0, &attr) < 0)
 		return error_set(err, errno, "making /dev read-only");
 	return 0;
 }
@@ -680,7 +684,7 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 static int allow_writable(const struct landlock *wall, const struct spec *spec, const struct root *root,
 	struct error *err)
 {
-	const char *const own[] = {"/tmp", "/workspace", home_of(spec)};
+	const char *const own[] = {"/tmp", "/workspace", spec_home(spec)};
 	size_t own_count = sizeof own / sizeof *own;
 
 	for (size_t i = 0; i < own_count + spec->mounts_count; i++) {
@@ -910,8 +914,7 @@ static void prefer_for_oom(void)
 static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 {
 	const struct spec *spec = inside->spec;
-	struct root root = {.lower = -1,
-		.fd = -1,
+	struct root root = {.fd = -1,
 		.proc = -1,
 		.dev = -1,
 		.terminal_master = -1,

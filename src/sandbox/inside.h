@@ -37,7 +37,7 @@ struct inside {
 	int stdio[3];   /* for the first command */
 	bool reopen
 		[3]; /* a file or terminal: to be opened anew through a read-only clone of its mount */
-	int root_tree;   /* root calls: the clone of spec->root_path; else -1 */
+	int *root_trees; /* root calls: a clone for each of the lower directories; else NULL */
 	int *bind_trees; /* root calls: a clone for each of spec->mounts, -1 for a tmpfs; else NULL */
 	int cgroup_procs;                 /* of the first command's leaf, or -1 */
 	const struct filter *filters; /* loaded in this order; none: unconfined */

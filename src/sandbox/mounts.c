@@ -8,6 +8,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -282,4 +283,74 @@ int tree_become_root(int tree, struct error *err)
 	if (chdir("/") < 0)
 		return error_set(err, errno, "entering the new root");
 	return 0;
+}
+
+/* --- overlays --- */
+
+/* By mount(2), with all options in one string: what there was before lower directories could be added one by one. */
+static int overlay_by_string(unsigned count, bool writable, struct error *err)
+{
+	char options[4096];
+	size_t used = (size_t)snprintf(options, sizeof options, "userxattr%s,lowerdir=",
+		writable ? ",upperdir=upper,workdir=work" : "");
+
+	for (unsigned i = 0; i < count && used < sizeof options; i++)
+		used += (size_t)snprintf(options + used, sizeof options - used, "%sl/%u", i ? ":" : "", i);
+	if (used >= sizeof options)
+		return error_set(err, 0, "%u layers are more than this kernel's overlayfs takes (Linux 6.8 takes more)", count);
+	if (mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+		return error_set(err, errno, "mounting an overlay");
+	return openat(AT_FDCWD, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Returns 1 where the kernel does not know «lowerdir+». */
+static int add_lowers(int fs, unsigned count, struct error *err)
+{
+	char name[16];
+
+	for (unsigned i = 0; i < count; i++) {
+		snprintf(name, sizeof name, "l/%u", i);
+		if (sys_fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir+", name, 0) == 0)
+			continue;
+		return i == 0 && errno == EINVAL ? 1 : error_set(err, errno, "adding a layer to an overlay");
+	}
+	return 0;
+}
+
+static int configure_overlay(int fs, unsigned count, bool writable, struct error *err)
+{
+	int r = 0;
+
+	/* One alone has been «lowerdir» for longer. */
+	if (count == 1 && sys_fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", "l/0", 0) < 0)
+		return error_set(err, errno, "configuring an overlay");
+	if (count > 1)
+		r = add_lowers(fs, count, err);
+	if (r != 0)
+		return r;
+	if ((writable && (sys_fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "upper", 0) < 0 ||
+				 sys_fsconfig(fs, FSCONFIG_SET_STRING, "workdir", "work", 0) < 0)) ||
+		sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
+		sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return error_set(err, errno, "mounting an overlay");
+	return 0;
+}
+
+int tree_overlay(int scratch, unsigned count, bool writable, struct error *err)
+{
+	cleanup_close int fs = -1, tree = -1;
+	int r;
+
+	if (fchdir(scratch) < 0)
+		return error_set(err, errno, "entering the writable space");
+	fs = sys_fsopen("overlay");
+	if (fs < 0)
+		return error_set(err, errno, "overlayfs");
+	r = configure_overlay(fs, count, writable, err);
+	if (r != 0)
+		return r < 0 ? -1 : overlay_by_string(count, writable, err);
+	tree = sys_fsmount(fs, TREE_NO_DEV_SUID);
+	if (tree < 0 || tree_attach(tree, scratch, "root") < 0)
+		return error_set(err, errno, "mounting an overlay");
+	return move_fd(&tree);
 }

@@ -93,6 +93,14 @@ int make_directories_in_root(
 int make_target_in_root(
 	int root, const char *path, bool file, const struct own_devices *own, struct error *err);
 
+/*
+ * Mounts an overlay on «root» in the directory `scratch` and returns its descriptor. Its lower directories are «l/0»,
+ * the topmost, to «l/COUNT-1» in `scratch`; with `writable` its upper and work directories are «upper» and «work»
+ * there; without there have to be two lower ones. Its own attributes are «user.overlay.*» (Linux 5.11). Changes
+ * the current directory to `scratch`. Before «lowerdir+» (Linux 6.8) all names have to fit into one page.
+ */
+int tree_overlay(int scratch, unsigned count, bool writable, struct error *err);
+
 /* Splits a path: the directory part into `ret_parent` (at least 4096 bytes), the last name returned. */
 const char *split_path(const char *path, char *ret_parent);
 

@@ -54,6 +54,9 @@ static void exec_free(struct exec_spec *exec)
 void spec_free(struct spec *spec)
 {
 	free(spec->root_path);
+	free_strings(spec->root_layers);
+	free(spec->home);
+	free_strings(spec->directories);
 	free(spec->hostname);
 	for (size_t i = 0; i < spec->mounts_count; i++) {
 		free(spec->mounts[i].source);
@@ -265,10 +268,54 @@ static int validate_exec(const struct exec_spec *exec, struct error *err)
 	return 0;
 }
 
+size_t spec_lowers_count(const struct spec *spec)
+{
+	size_t count = 0;
+
+	if (spec->root == ROOT_DIRECTORY)
+		return 1;
+	while (spec->root == ROOT_IMAGE && spec->root_layers && spec->root_layers[count])
+		count++;
+	return count;
+}
+
+const char *spec_lower(const struct spec *spec, size_t index)
+{
+	return spec->root == ROOT_DIRECTORY ? spec->root_path : spec->root_layers[index];
+}
+
+const char *spec_home(const struct spec *spec)
+{
+	if (spec->home)
+		return spec->home;
+	return spec->uid == 0 ? "/root" : "/home/user";
+}
+
+static int validate_lowers(const struct spec *spec, struct error *err)
+{
+	size_t count = spec_lowers_count(spec);
+
+	if (spec->root == ROOT_IMAGE && (count == 0 || count > SPEC_LAYERS_MAX || !spec->root_path))
+		return error_set(err, 0, "an image has from 1 to %d layers and a name", SPEC_LAYERS_MAX);
+	for (size_t i = 0; i < count; i++)
+		if (validate_path("root directory", spec_lower(spec, i), err) < 0)
+			return -1;
+	return 0;
+}
+
+static int validate_directories(const struct spec *spec, struct error *err)
+{
+	if (spec->home && validate_path("home directory", spec->home, err) < 0)
+		return -1;
+	for (char **directory = spec->directories; directory && *directory; directory++)
+		if (validate_path("directory", *directory, err) < 0)
+			return -1;
+	return 0;
+}
+
 int spec_validate(const struct spec *spec, struct error *err)
 {
-	if (spec->root == ROOT_DIRECTORY &&
-		validate_path("root directory", spec->root_path, err) < 0)
+	if (validate_lowers(spec, err) < 0 || validate_directories(spec, err) < 0)
 		return -1;
 	if (spec->uid > SPEC_ID_MAX || spec->gid > SPEC_ID_MAX)
 		return error_set(err, 0, "user %u:%u: ids inside go from 0 to %d", spec->uid,

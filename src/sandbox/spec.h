@@ -37,6 +37,7 @@ enum {
 enum root_kind {
 	ROOT_HOST,      /* the host's /usr and a short list of /etc, read-only */
 	ROOT_DIRECTORY, /* any directory, under an overlay on a tmpfs */
+	ROOT_IMAGE,	/* the layers of an image, likewise */
 };
 
 enum network_kind {
@@ -101,15 +102,18 @@ struct exec_spec {
 	const char *phase; /* "compile" or "run": a literal, for messages and results */
 };
 
-enum { SPEC_EXECS_MAX = 4, SPEC_TMPFS_MAX = 15 };
+enum { SPEC_EXECS_MAX = 4, SPEC_TMPFS_MAX = 15, SPEC_LAYERS_MAX = 400 };
 
 struct spec {
 	enum root_kind root;
-	char *root_path; /* ROOT_DIRECTORY: absolute */
+	char *root_path; /* ROOT_DIRECTORY: absolute; ROOT_IMAGE: the image's name, for messages */
+	char **root_layers; /* ROOT_IMAGE: absolute paths of their trees, the topmost first; NULL-terminated */
 	bool root_read_only;
 	enum network_kind network;
 	char *hostname;
 	uint32_t uid, gid; /* inside */
+	char *home;	   /* absolute path inside; NULL: /root for uid 0, else /home/user */
+	char **directories; /* absolute paths inside that are made where they are missing; NULL-terminated, or NULL */
 	struct mount_spec *mounts;
 	size_t mounts_count;
 	struct file_spec *files;
@@ -152,6 +156,13 @@ void exec_set_env(struct exec_spec *exec, const char *name, const char *value);
 
 /* Appends one argument to exec->argv. */
 void exec_add_arg(struct exec_spec *exec, const char *argument);
+
+/* The directories of the host that lie below the overlay: their number, and the path of one, 0 the topmost. */
+size_t spec_lowers_count(const struct spec *spec);
+const char *spec_lower(const struct spec *spec, size_t index);
+
+/* The home directory inside. */
+const char *spec_home(const struct spec *spec);
 
 /* Refuses what no sandbox can be made of (relative paths, a limit of 0, ids out of range, no command …). */
 int spec_validate(const struct spec *spec, struct error *err);
