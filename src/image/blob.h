@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_IMAGE_BLOB_H
+#define NSBOX_IMAGE_BLOB_H
+
+/*
+ * Blobs coming into the store: into tmp/HEX.part, hashed on the way, and renamed once the digest is right. What a
+ * broken transfer has left there is hashed again and gone on with. Whoever writes a blob holds a lock on it, so that
+ * one process fetches what several want.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "image/manifest.h"
+
+struct error;
+struct store;
+
+struct blob {
+	int fd; /* readable and writable; holds the lock; -1: none */
+	struct descriptor descriptor;
+	uint64_t written;
+	void *hash; /* EVP_MD_CTX */
+};
+
+enum blob_state {
+	BLOB_FAILED = -1,
+	BLOB_OPEN,  /* to be written from blob->written on */
+	BLOB_THERE, /* whole, and open for reading; nothing to be written */
+	BLOB_BUSY,  /* another process writes it; ask again */
+};
+
+/* Opens the blob of `descriptor` for writing, or finds out why not. Close it with blob_close. */
+enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor, struct blob *ret, struct error *err);
+
+/* Appends. More than the descriptor says is an error. */
+int blob_write(struct blob *blob, const void *data, size_t length, struct error *err);
+
+/* Starts again from nothing: the one who sends cannot go on in the middle. */
+int blob_restart(struct blob *blob, struct error *err);
+
+/*
+ * Checks size and digest and gives the blob its name. It stays open and locked. What is wrong is thrown away.
+ */
+int blob_finish(const struct store *store, struct blob *blob, struct error *err);
+
+void blob_close(struct blob *blob);
+
+/* A whole document: reads the blob of `descriptor` from the store into *ret (malloc'd, with a NUL). Returns 1 where it is not there. */
+int blob_read(const struct store *store, const struct descriptor *descriptor, size_t max, char **ret, size_t *ret_length,
+	struct error *err);
+
+/* Writes a document into the store. Its digest is put into *ret. */
+int blob_store(const struct store *store, const void *data, size_t length, char ret[DIGEST_SIZE], struct error *err);
+
+/* «sha256:…» of a hash's 32 bytes, and of `length` bytes of data. */
+void digest_format(const unsigned char hash[static 32], char ret[DIGEST_SIZE]);
+void digest_of(const void *data, size_t length, char ret[DIGEST_SIZE]);
+
+#endif

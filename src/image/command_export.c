@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* `nsbox images export`: an image out of the store, as an OCI image layout that other tools read. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "image/blob.h"
+#include "image/commands.h"
+#include "image/record.h"
+#include "image/store.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+#include "util/file.h"
+
+static const char help[] =
+	"Usage: nsbox images export NAME[:TAG] DIR\n"
+	"Writes an image to the directory DIR, which is made, as an OCI image layout (image-layout.md): skopeo, umoci,\n"
+	"podman and nsbox images import read it.\n"
+	"\n"
+	"      --help   print this help\n";
+
+enum { COPY_CHUNK = 1 << 20 };
+
+static int copy_blob(const struct store *store, int to, const char *digest, uint64_t *ret_size, struct error *err)
+{
+	static char chunk[COPY_CHUNK];
+	char name[STORE_NAME_MAX];
+	cleanup_close int in = -1, out = -1;
+	ssize_t n;
+
+	store_blob_name(digest, name);
+	in = openat(store->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (in < 0)
+		return error_set(err, errno, "%s/%s", store->path, name);
+	out = openat(to, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	*ret_size = 0;
+	while (out >= 0 && (n = read(in, chunk, sizeof chunk)) > 0) {
+		if (write_whole(out, chunk, (size_t)n) < 0)
+			return error_set(err, errno, "writing %s", name);
+		*ret_size += (uint64_t)n;
+	}
+	return out < 0 || n < 0 ? error_set(err, errno, "writing %s", name) : 0;
+}
+
+static int write_text(int dir, const char *name, const char *text, struct error *err)
+{
+	cleanup_close int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+	if (fd < 0 || write_whole(fd, text, strlen(text)) < 0)
+		return error_set(err, errno, "writing %s", name);
+	return 0;
+}
+
+static int write_index(int dir, const struct image_record *record, uint64_t manifest_size, struct error *err)
+{
+	char name[REFERENCE_MAX + 1];
+	cleanup_free char *text = NULL;
+	json_t *platform = json_pack("{s:s, s:s}", "architecture", record->platform.architecture, "os", record->platform.os);
+	json_t *index;
+
+	if (record->platform.variant[0])
+		json_object_set_new(platform, "variant", json_string(record->platform.variant));
+	index = json_pack("{s:i, s:s, s:[{s:s, s:s, s:I, s:o, s:{s:s}}]}", "schemaVersion", 2, "mediaType",
+		"application/vnd.oci.image.index.v1+json", "manifests", "mediaType", "application/vnd.oci.image.manifest.v1+json",
+		"digest", record->manifest, "size", (json_int_t)manifest_size, "platform", platform, "annotations",
+		"org.opencontainers.image.ref.name", reference_format(&record->reference, name));
+	text = json_dumps(index, JSON_INDENT(2));
+	json_decref(index);
+	return text ? write_text(dir, "index.json", text, err) : error_set(err, ENOMEM, "writing index.json");
+}
+
+static int export_to(const struct store *store, const struct image_record *record, int dir, struct error *err)
+{
+	uint64_t size, manifest_size;
+
+	if (mkdirat(dir, "blobs", 0755) < 0 || mkdirat(dir, "blobs/sha256", 0755) < 0)
+		return error_set(err, errno, "making its directories");
+	if (copy_blob(store, dir, record->manifest, &manifest_size, err) < 0 ||
+		copy_blob(store, dir, record->config, &size, err) < 0)
+		return -1;
+	for (size_t i = 0; i < record->layers_count; i++)
+		if (copy_blob(store, dir, record->layers[i].blob, &size, err) < 0)
+			return -1;
+	if (write_text(dir, "oci-layout", "{\"imageLayoutVersion\": \"1.0.0\"}\n", err) < 0)
+		return -1;
+	return write_index(dir, record, manifest_size, err);
+}
+
+static int export_image(const char *name, const char *path, struct error *err)
+{
+	char text[REFERENCE_MAX + 1];
+	struct reference reference;
+	struct image_record record;
+	struct store store;
+	cleanup_close int dir = -1;
+	int r;
+
+	if (reference_parse(name, &reference, err) < 0 || store_open(true, &store, err) < 0)
+		return -1;
+	r = record_load(&store, &reference, &record, err);
+	if (r > 0) {
+		error_set(err, 0, "there is no image %s in the store", reference_format_short(&reference, text));
+		error_hint(err, "nsbox images ls lists those that there are; nsbox pull %s fetches it", text);
+	}
+	if (r != 0)
+		return -1;
+	/* What is there already is not written over. */
+	if (mkdir(path, 0755) < 0 && (errno != EEXIST || rmdir(path) < 0 || mkdir(path, 0755) < 0))
+		r = error_set(err, errno, "making the directory %s", path);
+	dir = r < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r == 0)
+		r = dir < 0 ? error_set(err, errno, "%s", path) : export_to(&store, &record, dir, err);
+	record_free(&record);
+	store_close(&store);
+	return r < 0 ? error_context(err, "exporting %s", name) : 0;
+}
+
+int command_export(int argc, char **argv)
+{
+	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
+	struct error err = {0};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(help, stdout);
+			return 0;
+		}
+		error_set(&err, 0, "see nsbox images export --help");
+		return failed(&err);
+	}
+	umask(022);
+	if (argc - optind != 2)
+		error_set(&err, 0, "nsbox images export takes a name and a directory; see nsbox images export --help");
+	else if (export_image(argv[optind], argv[optind + 1], &err) == 0)
+		return 0;
+	return failed(&err);
+}

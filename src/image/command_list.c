@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* `nsbox images ls` and `nsbox images inspect`: what is in the store. */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "image/change.h"
+#include "image/commands.h"
+#include "image/record.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+
+static const char ls_help[] =
+	"Usage: nsbox images ls [OPTION]…\n"
+	"Lists the images: name, platform, size of what was pulled, when that was, digest of the manifest.\n"
+	"\n"
+	"  -q, --quiet  print the names and nothing else\n"
+	"      --json   print an array of objects\n"
+	"      --help   print this help\n";
+
+static const char inspect_help[] =
+	"Usage: nsbox images inspect [OPTION]… NAME[:TAG]\n"
+	"Prints what is known of an image, as JSON: its layers, and what its author says about running it.\n"
+	"\n"
+	"      --help   print this help\n";
+
+struct listing {
+	bool quiet, json, any;
+	json_t *list;
+};
+
+static json_t *to_json(const struct image_record *record)
+{
+	char name[REFERENCE_MAX + 1], platform[PLATFORM_TEXT_MAX];
+
+	return json_pack("{s:s, s:s, s:s, s:I, s:i, s:s*}", "image", reference_format(&record->reference, name), "platform",
+		platform_format(&record->platform, platform), "digest", record->manifest, "bytes",
+		(json_int_t)record_blob_bytes(record), "layers", (int)record->layers_count, "pulled", record->pulled);
+}
+
+static int show(void *data, const struct image_record *record)
+{
+	struct listing *listing = data;
+	char name[REFERENCE_MAX + 1], platform[PLATFORM_TEXT_MAX], size[BYTES_TEXT_MAX];
+
+	if (listing->json) {
+		json_array_append_new(listing->list, to_json(record));
+		return 0;
+	}
+	reference_format_short(&record->reference, name);
+	if (listing->quiet) {
+		puts(name);
+		return 0;
+	}
+	if (!listing->any)
+		printf("%-40s %-15s %9s  %-20s %s\n", "IMAGE", "PLATFORM", "SIZE", "PULLED", "DIGEST");
+	listing->any = true;
+	printf("%-40s %-15s %9s  %-20s %.19s\n", name, platform_format(&record->platform, platform),
+		bytes_text(record_blob_bytes(record), size), record->pulled ? record->pulled : "", record->manifest);
+	return 0;
+}
+
+static int parse_options(int argc, char **argv, struct listing *ret, struct error *err)
+{
+	static const struct option longs[] = {
+		{"quiet", no_argument, NULL, 'q'}, {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1)
+		switch (option) {
+		case 'q':
+			ret->quiet = true;
+			break;
+		case 'j':
+			ret->json = true;
+			break;
+		case 'h':
+			return 1;
+		default:
+			return error_set(err, 0, "see nsbox images %s --help", argv[0]);
+		}
+	return 0;
+}
+
+int command_ls(int argc, char **argv)
+{
+	struct listing listing = {0};
+	struct error err = {0};
+	struct store store;
+	int r = parse_options(argc, argv, &listing, &err);
+
+	if (r > 0) {
+		fputs(ls_help, stdout);
+		return 0;
+	}
+	if (r == 0 && optind < argc)
+		r = error_set(&err, 0, "nsbox images ls takes no arguments; see nsbox images ls --help");
+	if (r < 0 || (r = store_open(false, &store, &err)) < 0)
+		return failed(&err);
+	listing.list = listing.json ? json_array() : NULL;
+	/* A store that is not there yet has no images. */
+	if (r == 0) {
+		r = store_list(&store, show, &listing, &err);
+		store_close(&store);
+	}
+	if (listing.json) {
+		json_dumpf(listing.list, stdout, JSON_INDENT(2));
+		putchar('\n');
+		json_decref(listing.list);
+	}
+	return r < 0 ? failed(&err) : 0;
+}
+
+static int find(const char *text, struct store *store, struct reference *reference, struct image_record *ret, struct error *err)
+{
+	char name[REFERENCE_MAX + 1];
+	int r;
+
+	if (reference_parse(text, reference, err) < 0)
+		return -1;
+	r = store_open(false, store, err);
+	if (r == 0)
+		r = record_load(store, reference, ret, err);
+	if (r <= 0)
+		return r;
+	error_set(err, 0, "there is no image %s in the store", reference_format_short(reference, name));
+	return error_hint(err, "nsbox images ls lists those that there are; nsbox pull %s fetches it", name);
+}
+
+int command_inspect(int argc, char **argv)
+{
+	struct listing ignored = {0};
+	struct reference reference;
+	struct image_record record;
+	struct error err = {0};
+	struct store store = {.fd = -1};
+	char name[STORE_IMAGE_NAME_MAX];
+	json_t *root;
+	int r = parse_options(argc, argv, &ignored, &err);
+
+	if (r > 0) {
+		fputs(inspect_help, stdout);
+		return 0;
+	}
+	if (r == 0 && argc - optind != 1)
+		r = error_set(&err, 0, "nsbox images inspect takes one name; see nsbox images inspect --help");
+	if (r == 0)
+		r = find(argv[optind], &store, &reference, &record, &err);
+	if (r < 0)
+		return failed(&err);
+	record_free(&record);
+	/* The record is what there is to know. */
+	{
+		cleanup_free char *path = NULL;
+
+		if (asprintf(&path, "%s/%s", store.path, store_image_name(&reference, name)) < 0)
+			return EXIT_FAILED;
+		root = json_load_file(path, 0, NULL);
+	}
+	store_close(&store);
+	json_dumpf(root, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(root);
+	return 0;
+}

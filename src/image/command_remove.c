@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* `nsbox images rm` and `nsbox images prune`: taking away from the store. */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "image/change.h"
+#include "image/commands.h"
+#include "image/record.h"
+#include "util/error.h"
+
+static const char rm_help[] =
+	"Usage: nsbox images rm NAME[:TAG]…\n"
+	"Forgets images, and removes what no other image needs. Sandboxes that run keep what they use.\n"
+	"\n"
+	"      --help   print this help\n";
+
+static const char prune_help[] =
+	"Usage: nsbox images prune [OPTION]…\n"
+	"Removes what no image needs: layers, blobs, and what was begun and not finished.\n"
+	"\n"
+	"      --all    forget all images first\n"
+	"      --help   print this help\n";
+
+static int parse_options(int argc, char **argv, bool *ret_all, struct error *err)
+{
+	static const struct option longs[] = {{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", ret_all ? longs : longs + 1, NULL)) != -1)
+		switch (option) {
+		case 'a':
+			*ret_all = true;
+			break;
+		case 'h':
+			return 1;
+		default:
+			return error_set(err, 0, "see nsbox images %s --help", argv[0]);
+		}
+	return 0;
+}
+
+static int remove_one(const struct store *store, const char *text, struct error *err)
+{
+	char name[REFERENCE_MAX + 1];
+	struct reference reference;
+	int r;
+
+	if (reference_parse(text, &reference, err) < 0)
+		return -1;
+	r = store_remove_image(store, &reference, err);
+	if (r <= 0)
+		return r;
+	error_set(err, 0, "there is no image %s in the store", reference_format_short(&reference, name));
+	return error_hint(err, "nsbox images ls lists those that there are");
+}
+
+static void say_pruned(const struct pruned *pruned)
+{
+	char size[BYTES_TEXT_MAX];
+
+	printf("removed %u layers and %u blobs: %s\n", pruned->layers, pruned->blobs, bytes_text(pruned->bytes, size));
+	if (pruned->in_use)
+		printf("%u layers are in use by sandboxes that run, and stay until the next prune\n", pruned->in_use);
+}
+
+int command_rm(int argc, char **argv)
+{
+	struct pruned pruned;
+	struct error err = {0};
+	struct store store;
+	int r = parse_options(argc, argv, NULL, &err);
+
+	if (r > 0) {
+		fputs(rm_help, stdout);
+		return 0;
+	}
+	if (r == 0 && optind == argc)
+		r = error_set(&err, 0, "nsbox images rm: which image? See nsbox images rm --help");
+	if (r < 0 || (r = store_open(true, &store, &err)) < 0)
+		return failed(&err);
+	for (int i = optind; r == 0 && i < argc; i++)
+		r = remove_one(&store, argv[i], &err);
+	if (r == 0)
+		r = store_prune(&store, &pruned, &err);
+	store_close(&store);
+	if (r < 0)
+		return failed(&err);
+	say_pruned(&pruned);
+	return 0;
+}
+
+static int forget(void *data, const struct image_record *record)
+{
+	struct error err = {0};
+
+	return store_remove_image(data, &record->reference, &err) < 0 ? failed(&err) : 0;
+}
+
+int command_prune(int argc, char **argv)
+{
+	struct pruned pruned;
+	struct error err = {0};
+	struct store store;
+	bool all = false;
+	int r = parse_options(argc, argv, &all, &err);
+
+	if (r > 0) {
+		fputs(prune_help, stdout);
+		return 0;
+	}
+	if (r == 0 && optind < argc)
+		r = error_set(&err, 0, "nsbox images prune takes no arguments; nsbox images rm removes images by name");
+	if (r < 0 || (r = store_open(true, &store, &err)) < 0)
+		return failed(&err);
+	if (all)
+		r = store_list(&store, forget, &store, &err);
+	if (r == 0)
+		r = store_prune(&store, &pruned, &err);
+	store_close(&store);
+	if (r != 0)
+		return r < 0 ? failed(&err) : r;
+	say_pruned(&pruned);
+	return 0;
+}

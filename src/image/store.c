@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* The store's places, and its layers for those who run them. What changes it is in nsbox-image. */
+#define _GNU_SOURCE
+#include "image/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/cleanup.h"
+#include "util/error.h"
+
+int store_path(char ret[PATH_MAX], struct error *err)
+{
+	const char *own = getenv("NSBOX_STORE"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	int n;
+
+	/* The base directory specification: what is not absolute does not count. */
+	if (own && *own)
+		n = snprintf(ret, PATH_MAX, "%s", own);
+	else if (data && *data == '/')
+		n = snprintf(ret, PATH_MAX, "%s/nsbox", data);
+	else if (home && *home == '/')
+		n = snprintf(ret, PATH_MAX, "%s/.local/share/nsbox", home);
+	else
+		return error_set(err, 0, "there is no place for images: neither NSBOX_STORE, XDG_DATA_HOME nor HOME is set");
+	if (n >= PATH_MAX)
+		return error_set(err, ENAMETOOLONG, "the store");
+	if (*ret != '/')
+		return error_set(err, 0, "NSBOX_STORE is not an absolute path: %s", ret);
+	return 0;
+}
+
+static int make_parents(char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		int r;
+
+		*slash = '\0';
+		r = mkdir(path, 0755);
+		*slash = '/';
+		if (r < 0 && errno != EEXIST)
+			return -1;
+	}
+	return 0;
+}
+
+/* Not to be looked into by others: an image may have files that only their owners could read. */
+static int make_store(char *path, struct error *err)
+{
+	static const char *const names[] = {"blobs", "blobs/sha256", "layers", "images", "tmp"};
+	cleanup_close int fd = -1;
+
+	if (make_parents(path) < 0 || (mkdir(path, 0700) < 0 && errno != EEXIST))
+		return error_set(err, errno, "making the store %s", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "the store %s", path);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (mkdirat(fd, names[i], 0700) < 0 && errno != EEXIST)
+			return error_set(err, errno, "making the store %s", path);
+	return move_fd(&fd);
+}
+
+int store_open(bool create, struct store *ret, struct error *err)
+{
+	struct store store = {.fd = -1};
+	struct stat st;
+
+	if (store_path(store.path, err) < 0)
+		return -1;
+	store.fd = open(store.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (store.fd < 0 && errno != ENOENT)
+		return error_set(err, errno, "the store %s", store.path);
+	if (store.fd < 0 && !create)
+		return 1;
+	if (create) {
+		close_fd(&store.fd);
+		store.fd = make_store(store.path, err);
+		if (store.fd < 0)
+			return -1;
+	}
+	/* Somebody else's could be changed by them while it is used. */
+	if (fstat(store.fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0)) {
+		close(store.fd);
+		error_set(err, 0, "the store %s belongs to somebody else (uid %u)", store.path, st.st_uid);
+		return error_hint(err, "set NSBOX_STORE or XDG_DATA_HOME to a folder of your own");
+	}
+	*ret = store;
+	return 0;
+}
+
+void store_close(struct store *store)
+{
+	close_fd(&store->fd);
+}
+
+static const char *hex_of(const char *digest)
+{
+	return digest + sizeof "sha256:" - 1;
+}
+
+const char *store_blob_name(const char *digest, char buffer[STORE_NAME_MAX])
+{
+	snprintf(buffer, STORE_NAME_MAX, "blobs/sha256/%.64s", hex_of(digest));
+	return buffer;
+}
+
+const char *store_layer_name(const char *chain_id, char buffer[STORE_NAME_MAX])
+{
+	snprintf(buffer, STORE_NAME_MAX, "layers/%.64s", hex_of(chain_id));
+	return buffer;
+}
+
+const char *store_image_name(const struct reference *reference, char buffer[STORE_IMAGE_NAME_MAX])
+{
+	/* A digest says all; the tag beside it is for people. */
+	if (reference->digest[0])
+		snprintf(buffer, STORE_IMAGE_NAME_MAX, "images/%s/%s@%s", reference->registry, reference->repository,
+			reference->digest);
+	else
+		snprintf(buffer, STORE_IMAGE_NAME_MAX, "images/%s/%s:%s", reference->registry, reference->repository,
+			reference->tag);
+	return buffer;
+}
+
+int store_open_layer(const struct store *store, const char *chain_id, int *ret_lock, struct error *err)
+{
+	cleanup_close int lock = -1, tree = -1;
+	char name[STORE_NAME_MAX];
+	struct stat locked, named;
+
+	store_layer_name(chain_id, name);
+	lock = openat(store->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (lock < 0)
+		return error_set(err, errno, "layer %.19s of the store %s", chain_id, store->path);
+	if (flock(lock, LOCK_SH) < 0)
+		return error_set(err, errno, "locking layer %.19s of the store %s", chain_id, store->path);
+	/* Removal takes the name away first, under its own lock. */
+	if (fstat(lock, &locked) < 0 || fstatat(store->fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
+		locked.st_ino != named.st_ino || locked.st_dev != named.st_dev)
+		return error_set(err, ENOENT, "layer %.19s of the store %s was removed just now", chain_id, store->path);
+	tree = openat(lock, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (tree < 0)
+		return error_set(err, errno, "layer %.19s of the store %s", chain_id, store->path);
+	*ret_lock = move_fd(&lock);
+	return move_fd(&tree);
+}
