@@ -32,6 +32,8 @@ static const struct command commands[] = {
 	{"run", cmd_run, "run a command, or code in a language, in a sandbox"},
 	{"check", cmd_check, "say what works on this host, what does not, and how to mend it"},
 	{"languages", cmd_languages, "list the languages of nsbox run --lang, and what they lack"},
+	{"pull", cmd_pull, "fetch an image from a registry, for nsbox run --image"},
+	{"images", cmd_images, "list, import, export and remove images"},
 	{"mcp", cmd_mcp, "serve execute_code to an MCP client on standard input and output"},
 	{"help", cmd_help, "show this, or the help of a command"},
 };

@@ -131,3 +131,9 @@ tests_faults_fingerprint_LINK = $(tool_link) -static
 tests_faults_nsbox_SOURCES = src/nsbox.c tests/faults/alloc.c tests/faults/alloc.h
 tests_faults_nsbox_LDADD = $(nsbox_LDADD)
 tests_faults_nsbox_LDFLAGS = $(LAUNCHER_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_image
+endif
+tests_unit_test_image_SOURCES = tests/unit/test_image.c src/image/manifest.c src/image/user.c src/image/auth.c
+tests_unit_test_image_LDADD = $(unit_ldadd)

@@ -9,6 +9,8 @@ enum { EXIT_NSBOX_FAILED = 125 };
 int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_languages(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
+int cmd_images(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);
 
 #endif

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/image_root.h"
 #include "cli/run_options.h"
 #include "config/config.h"
 #include "language/language.h"
@@ -74,8 +75,9 @@ static void set_env(struct exec_spec *exec, const struct run_options *options)
 	bool root = options->spec.uid == 0;
 
 	set_env_default(exec, "PATH", DEFAULT_PATH);
-	set_env_default(exec, "HOME", root ? "/root" : "/home/user");
-	set_env_default(exec, "USER", root ? "root" : "user");
+	set_env_default(exec, "HOME", spec_home(&options->spec));
+	if (!options->image)
+		set_env_default(exec, "USER", root ? "root" : "user");
 	set_env_default(exec, "LANG", "C.UTF-8");
 	if (options->spec.tty)
 		set_env_default(exec, "TERM", getenv("TERM"));
@@ -147,9 +149,11 @@ static int build_spec(struct run_options *options, struct error *err)
 	struct spec *spec = &options->spec;
 	struct exec_spec *last;
 
-	if (!options->language)
+	if (options->image && image_root_prepare(options, timeout_ms, err) < 0)
+		return -1;
+	else if (!options->image && !options->language)
 		prepare_command(options, timeout_ms);
-	else if (prepare_code(options, timeout_ms, err) < 0)
+	else if (options->language && prepare_code(options, timeout_ms, err) < 0)
 		return -1;
 	for (size_t i = 0; i < spec->execs_count; i++)
 		set_env(&spec->execs[i], options);

@@ -147,6 +147,7 @@ static int apply_workdir(
 static int apply_user(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
+	options->user_given = true;
 	return parse_ids(what, argument, SPEC_ID_MAX, &options->spec.uid, &options->spec.gid, err);
 }
 
@@ -222,6 +223,36 @@ static int apply_rootfs(
 	options->spec.root = ROOT_DIRECTORY;
 	if (stat(path, &status) == 0 && !S_ISDIR(status.st_mode))
 		return error_set(err, ENOTDIR, "%s: %s", what, quoted(argument, buffer));
+	return 0;
+}
+
+/* The image is looked for later: see image_root.h. */
+static int apply_image(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	options->image = argument;
+	return 0;
+}
+
+static int apply_pull(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	static const char *const names[] = {"missing", "always", "never"};
+	char buffer[QUOTED_MAX];
+
+	options->pull_given = true;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(argument, names[i]) == 0) {
+			options->pull = (unsigned)i;
+			return 0;
+		}
+	return error_set(err, 0, "%s: %s is none of missing, always and never", what, quoted(argument, buffer));
+}
+
+static int apply_entrypoint(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	options->entrypoint = argument;
 	return 0;
 }
 
@@ -332,7 +363,7 @@ static const struct run_option table[] = {
 	{NULL, 0, "env-file", "FILE", apply_env_file,
 		"set the variables of a file, one a line; --env goes on top", false, 0},
 	{NULL, 'w', "workdir", "DIR", apply_workdir,
-		"start in this directory (/workspace; / with --rootfs)", false, 0},
+		"start in this directory (/workspace; / with --rootfs; the image's)", false, 0},
 	{NULL, 'u', "user", "UID[:GID]", apply_user,
 		"who it is inside the sandbox (0:0)", false, 0},
 	{NULL, 0, "hostname", "NAME", apply_hostname,
@@ -357,6 +388,12 @@ static const struct run_option table[] = {
 
 	{"Files", 0, "rootfs", "DIR", apply_rootfs,
 		"this directory as the root, which stays unchanged (the host's /usr)", false, 0},
+	{NULL, 0, "image", "NAME", apply_image,
+		"an image as the root, with its command, user and environment", false, 0},
+	{NULL, 0, "pull", "missing|always|never", apply_pull,
+		"when to fetch the image from its registry (missing)", false, 0},
+	{NULL, 0, "entrypoint", "PROGRAM", apply_entrypoint,
+		"instead of the image's own; empty: none", false, 0},
 	{NULL, 0, "read-only", NULL, NULL,
 		"no writing to the root", false, FLAG(spec.root_read_only)},
 	{NULL, 0, "bind", "SRC:DST[:ro]", apply_bind,
@@ -575,6 +612,18 @@ static bool code_from_stdin(const struct run_options *options)
 	       strcmp(options->operands[0], "-") == 0;
 }
 
+static int check_image(const struct run_options *options, struct error *err)
+{
+	if (!options->image && (options->entrypoint || options->pull_given))
+		return error_set(err, 0, "--%s is for --image NAME, which is missing",
+			options->entrypoint ? "entrypoint" : "pull");
+	if (options->image && options->spec.root == ROOT_DIRECTORY)
+		return error_set(err, 0, "--image and --rootfs contradict each other");
+	if (options->image && options->language)
+		return error_set(err, 0, "--lang takes the host's toolchains, or those of --rootfs; not those of --image");
+	return 0;
+}
+
 static int check_code(const struct run_options *options, struct error *err)
 {
 	if (options->code && !options->language)
@@ -584,6 +633,8 @@ static int check_code(const struct run_options *options, struct error *err)
 	if (options->language)
 		return error_set(err, 0,
 			"--lang: no code given; name a file, - for standard input, or use -c CODE");
+	if (options->image)
+		return 0; /* which may have a command of its own */
 	return error_set(err, 0, "no command given; see nsbox run --help");
 }
 
@@ -640,7 +691,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret, struct err
 		return 0;
 	if (apply_configuration(ret, err) < 0 || apply_options(argc, argv, false, ret, err) < 0)
 		return -1;
-	return check_code(ret, err) < 0 || check_output(ret, err) < 0 ? -1 : 0;
+	return check_image(ret, err) < 0 || check_code(ret, err) < 0 || check_output(ret, err) < 0 ? -1 : 0;
 }
 
 uint64_t run_options_settle(struct run_options *options, bool terminal)

@@ -33,6 +33,10 @@ struct run_options {
 	const char *code;	   /* -c */
 	char **operands;	   /* what follows the options, NULL-terminated */
 	char *workdir;		   /* owned */
+	const char *image;	   /* of argv; NULL: no image */
+	enum { PULL_MISSING, PULL_ALWAYS, PULL_NEVER } pull;
+	const char *entrypoint; /* of argv; empty: none, whatever the image says */
+	bool user_given, pull_given;
 	struct exec_spec file_env; /* only its env: of --env-file */
 	struct exec_spec env;	   /* only its env: of --env, which goes on top */
 };

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_CLI_IMAGE_ROOT_H
+#define NSBOX_CLI_IMAGE_ROOT_H
+
+#include <stdint.h>
+
+struct error;
+struct run_options;
+
+/*
+ * --image: the image's layers, user, home, environment and command into options->spec, where no option says otherwise.
+ * Fetches the image where that is wanted. The layers stay locked, against removal, as long as the process lives.
+ * `timeout_ms` is the command's.
+ */
+int image_root_prepare(struct run_options *options, uint64_t timeout_ms, struct error *err);
+
+#endif
