@@ -28,6 +28,8 @@ static const char help[] =
 	"  rm        forget some\n"
 	"  prune     remove what no image needs\n"
 	"\n"
+	"      --help  print this help\n"
+	"\n"
 	"nsbox images COMMAND --help shows the options of a command.\n";
 
 static const struct {

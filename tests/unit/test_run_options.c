@@ -201,7 +201,7 @@ static void unknown_options(void **state)
 	REFUSED("unknown option \"--memroy\"; did you mean --memory?", "--memroy", "1g", "true");
 	REFUSED("unknown option \"--memroy\"; did you mean --memory?", "--memroy=1g", "true");
 	REFUSED("unknown option \"--robind\"; did you mean --ro-bind?", "--robind", "true");
-	REFUSED("unknown option \"--image\"; see nsbox run --help", "--image", "x", "true");
+	REFUSED("unknown option \"--podman\"; see nsbox run --help", "--podman", "x", "true");
 	REFUSED("unknown option \"-x\"; see nsbox run --help", "-x", "true");
 	REFUSED("unknown option \"-x\"; see nsbox run --help", "-Tx", "true");
 	REFUSED("option \"--t\" is ambiguous: --timeout, --tmpfs, --tty", "--t", "true");
