@@ -654,15 +654,20 @@ static void drain(struct run *run, uint64_t until_us)
 {
 	struct pollfd fds[POLL_MAX];
 	enum state state = run->state;
+	int n = 0;
 
 	run->state = OVER;
 	if (run->terminal.master >= 0)
 		relay_close(&run->terminal.relays[0]);
 	while (output_pending(run) &&
-		wait_for_events(run, fds, writing_pending(run) ? until_us : 0) > 0) {
+		(n = wait_for_events(run, fds, writing_pending(run) ? until_us : 0)) > 0) {
 		if (fds[POLL_CANCEL].revents || (fds[POLL_SIGNALS].revents && told_to_end(run)))
 			break;
 		serve_output(run, fds);
+	}
+	if (n < 0) {
+		warn_of_loss(run, "waiting for", "what the command wrote", errno);
+		run->result->output_lost = true;
 	}
 	run->state = state;
 }
