@@ -212,7 +212,7 @@ static size_t cgroups_seen;
 
 static int see_cgroup(const char *path, const struct stat *st, int type, struct FTW *place)
 {
-	cgroups_seen += type == FTW_D && strncmp(path + place->base, "nsbox", 5) == 0;
+	cgroups_seen += type == FTW_D && strncmp(path + place->base, "nsbox-", 6) == 0;
 	return 0;
 }
 
@@ -225,15 +225,24 @@ static size_t count_cgroups(void)
 	return cgroups_seen;
 }
 
-static const char *find_leftover(const struct fault *fault)
+/* One that could not be removed, or whose supervisor was killed, goes with the next run. */
+static bool cgroup_is_left(void)
+{
+	static struct outcome outcome;
+	static const struct fault none = {.kind = FAULT_NONE};
+
+	if (count_cgroups() == 0)
+		return false;
+	trace_run(sweep.argv, &none, sweep.files, LIMIT_MS, &outcome);
+	return count_cgroups() > 0;
+}
+
+static const char *find_leftover(void)
 {
 	static char mounts[MOUNTS_MAX];
-	bool killed = fault->kind == FAULT_KILL && fault->process == 0;
 
-	/* A killed supervisor cannot remove its cgroup; whoever makes the next sandbox does. */
-	if (!killed && count_cgroups() > 0)
+	if (cgroup_is_left())
 		return "a cgroup is left";
-
 	read_file("/proc/self/mountinfo", mounts, sizeof mounts);
 	if (strcmp(mounts, sweep.mounts) != 0)
 		return "the host's mounts changed";
@@ -304,7 +313,8 @@ static struct leniency leniency_for(const struct fault *fault)
 	return (struct leniency){
 		.sysctl = fault->errnum == EPERM || fault->errnum == EACCES,
 		.shows_less = fault->errnum == EACCES && looking,
-		.search_path = fault->number == SYS_readlink || fault->number == SYS_readlinkat || sweep.plan,
+		.search_path = fault->number == SYS_readlink || fault->number == SYS_readlinkat ||
+			       sweep.plan,
 		.cut = sweep.terminal && fault->number == SYS_read && fault->errnum == EIO,
 		.not_idmapped = strstr(sweep.outcome.errors, "nsbox: warning: ") &&
 				strstr(sweep.outcome.errors, "cannot be idmapped"),
@@ -528,7 +538,7 @@ static void try_fault(const struct fault *fault)
 	sweep.faults += sweep.outcome.reached;
 	wrong = judge(sweep.outcome.reached ? fault : &no_fault);
 	if (!wrong)
-		wrong = find_leftover(fault);
+		wrong = find_leftover();
 	if (wrong)
 		complain(fault, wrong);
 }
@@ -572,7 +582,7 @@ static void sweep_allocations(void)
 		sweep.plan->fail = i;
 		run_once(&no_fault, &sweep.outcome);
 		sweep.faults++;
-		const char *wrong = judge(&fault) ?: find_leftover(&fault);
+		const char *wrong = judge(&fault) ?: find_leftover();
 		if (wrong)
 			complain(&fault, wrong);
 	}
@@ -587,7 +597,7 @@ static bool run_plain(void)
 	read_file("/proc/self/mountinfo", sweep.mounts, sizeof sweep.mounts);
 	run_once(&no_fault, &sweep.plain);
 	run_once(&no_fault, &sweep.outcome);
-	wrong = judge(&no_fault) ?: find_leftover(&no_fault);
+	wrong = judge(&no_fault) ?: find_leftover();
 	if (!wrong && (sweep.plain.status != 0 || *sweep.plain.errors ||
 			      strlen(sweep.plain.output) < 1000))
 		wrong = "the run without a fault is no model";
