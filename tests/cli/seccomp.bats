@@ -83,6 +83,27 @@ new (require("worker_threads").Worker)("console.log(\"worker\")", { eval: true }
   fi
 }
 
+@test "strict: programs in every language that is here, with a thread or a process of their own" {
+  local -A code=(
+    [cpp]=$'#include <thread>\n#include <iostream>\nint main() { std::thread t([] { std::cout << 7; }); t.join(); }'
+    [go]=$'package main\nimport "fmt"\nfunc main() { c := make(chan int); go func() { c <- 7 }(); fmt.Print(<-c) }'
+    [java]='public class M { public static void main(String[] a) throws Exception {
+      System.out.print(new String(new ProcessBuilder("printf", "7").start().getInputStream().readAllBytes())); } }'
+    [lua]='io.write(io.popen("printf 7"):read("a"))'
+    [perl]='print `printf 7`'
+    [php]='echo shell_exec("printf 7");'
+    [r]='cat(system("printf 7", intern = TRUE))'
+    [ruby]='Thread.new { print `printf 7` }.join'
+    [rust]='fn main() { std::thread::spawn(|| print!("7")).join().unwrap(); }'
+    [typescript]='const x: number = 7; process.stdout.write(String(x))'
+  )
+  for language in "${!code[@]}"; do
+    "$nsbox" languages "$language" >/dev/null 2>&1 || continue
+    box --seccomp strict --timeout 60 --lang "$language" -c "${code[$language]}"
+    [ "$output" = 7 ] || { echo "$language"; return 1; }
+  done
+}
+
 @test "strict: pairs are all the sockets that there are" {
   python "--seccomp strict" 'for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_VSOCK):
     call("socket", family, 1, 0)
