@@ -95,8 +95,16 @@ static int append(char path[PATH_MAX], const char *name, size_t length)
 	return 0;
 }
 
-/* The path without links that `path` leads to in the layers below. Returns 1 where it leads nowhere. */
-static int resolve_in_lower(const struct settling *settling, const char *path, char ret[PATH_MAX], struct error *err)
+/* What the layers below have, or where they have nothing the layer itself. */
+static int open_in_either(const struct settling *settling, const char *path, int flags)
+{
+	int fd = open_in_lower(settling, path, flags);
+
+	return fd < 0 && errno == ENOENT ? open_in_layer(settling, path, flags) : fd;
+}
+
+/* The path without links that `path`, a link of the layers below, leads to. Returns 1 where it leads nowhere. */
+static int resolve_link(const struct settling *settling, const char *path, char ret[PATH_MAX], struct error *err)
 {
 	char rest[2 * PATH_MAX], target[PATH_MAX], old[2 * PATH_MAX];
 	unsigned links = 0;
@@ -112,7 +120,7 @@ static int resolve_in_lower(const struct settling *settling, const char *path, c
 			return error_set(err, ENAMETOOLONG, "%s", path);
 		length += rest[length] == '/';
 		memmove(rest, rest + length, strlen(rest + length) + 1);
-		fd = open_in_lower(settling, ret, O_PATH | O_NOFOLLOW);
+		fd = open_in_either(settling, ret, O_PATH | O_NOFOLLOW);
 		if (fd < 0)
 			return 1;
 		n = readlinkat(fd, "", target, sizeof target - 1);
@@ -170,6 +178,31 @@ static int copy_attributes(
 
 /* --- directories --- */
 
+/* A directory's time is what the image says, whatever is made in it here. */
+static int set_time(int fd, const struct timespec *mtime, const char *path, struct error *err)
+{
+	const struct timespec both[2] = {*mtime, *mtime};
+
+	return futimens(fd, both) < 0 ? error_set(err, errno, "%s: setting its time", path) : 0;
+}
+
+static int make_directory_as_below(const struct settling *settling, const char *path, struct error *err)
+{
+	cleanup_close int parent = -1, lower = -1, fd = -1;
+	char parent_path[PATH_MAX];
+	const char *name = split_path(path, parent_path);
+	struct stat st;
+
+	parent = open_in_layer(settling, parent_path, O_RDONLY | O_DIRECTORY);
+	if (parent < 0 || fstat(parent, &st) < 0 || mkdirat(parent, name, 0755) < 0)
+		return error_set(err, errno, "making the directory %s", path);
+	fd = open_in_layer(settling, path, O_RDONLY | O_DIRECTORY);
+	lower = open_in_lower(settling, path, O_RDONLY | O_DIRECTORY);
+	if (fd >= 0 && lower >= 0 && copy_attributes(settling, lower, fd, path, err) < 0)
+		return -1;
+	return set_time(parent, &st.st_mtim, parent_path, err);
+}
+
 /* Opens the directory `path` of the layer; where it or one above it is missing, it is made as it is below. */
 static int make_as_below(const struct settling *settling, const char *path, struct error *err)
 {
@@ -177,22 +210,15 @@ static int make_as_below(const struct settling *settling, const char *path, stru
 	int fd = -1;
 
 	for (size_t length = 0;; length++) {
-		cleanup_close int lower = -1;
-
 		length += strcspn(path + length, "/");
 		memcpy(part, path, length);
 		part[length] = '\0';
 		close_fd(&fd);
 		fd = open_in_layer(settling, part, O_RDONLY | O_DIRECTORY);
 		if (fd < 0 && errno == ENOENT) {
-			if (mkdirat(settling->layer, part, 0755) < 0)
-				return error_set(err, errno, "making the directory %s", part);
-			fd = open_in_layer(settling, part, O_RDONLY | O_DIRECTORY);
-			lower = open_in_lower(settling, part, O_RDONLY | O_DIRECTORY);
-			if (fd >= 0 && lower >= 0 && copy_attributes(settling, lower, fd, part, err) < 0) {
-				close(fd);
+			if (make_directory_as_below(settling, part, err) < 0)
 				return -1;
-			}
+			fd = open_in_layer(settling, part, O_RDONLY | O_DIRECTORY);
 		}
 		if (fd < 0)
 			return error_set(err, errno, "the directory %s", part);
@@ -225,16 +251,34 @@ static int move_children(int from, int to, unsigned depth, struct error *err)
 	int copy = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 	DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
 	struct dirent *entry;
+	struct stat st;
 
-	if (!stream || depth > PATH_MAX) {
-		close_fd(&copy);
-		return error_set(err, errno, "reading a directory");
+	if (!stream || depth > PATH_MAX || fstat(to, &st) < 0) {
+		error_set(err, errno, "reading a directory");
+		if (stream)
+			closedir(stream);
+		else
+			close_fd(&copy);
+		return -1;
 	}
 	while (r == 0 && (entry = readdir(stream)))
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			r = move_child(from, to, entry->d_name, depth, err);
 	closedir(stream);
-	return r;
+	return r < 0 ? -1 : set_time(to, &st.st_mtim, "a directory that a link leads to", err);
+}
+
+/* Removes a directory that is empty now. */
+static int remove_moved(const struct settling *settling, const char *path, struct error *err)
+{
+	char parent_path[PATH_MAX];
+	const char *name = split_path(path, parent_path);
+	cleanup_close int parent = open_in_layer(settling, parent_path, O_RDONLY | O_DIRECTORY);
+	struct stat st;
+
+	if (parent < 0 || fstat(parent, &st) < 0 || unlinkat(parent, name, AT_REMOVEDIR) < 0)
+		return error_set(err, errno, "moving %s to where a link leads", path);
+	return set_time(parent, &st.st_mtim, parent_path, err);
 }
 
 /* The layers below have a link at `path`: what the layer has there goes where it leads. */
@@ -242,11 +286,11 @@ static int follow_link(struct settling *settling, const char *path, int director
 {
 	char target[PATH_MAX];
 	cleanup_close int below = -1, to = -1;
-	int r = resolve_in_lower(settling, path, target, err);
+	int r = resolve_link(settling, path, target, err);
 
 	if (r != 0)
 		return r < 0 ? -1 : 0; /* it leads nowhere, and the directory takes its place */
-	below = open_in_lower(settling, target, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+	below = open_in_either(settling, target, O_PATH | O_DIRECTORY | O_NOFOLLOW);
 	if (below < 0)
 		return 0;
 	if (is_below(target, path))
@@ -256,8 +300,8 @@ static int follow_link(struct settling *settling, const char *path, int director
 	to = make_as_below(settling, target, err);
 	if (to < 0 || move_children(directory, to, 0, err) < 0)
 		return -1;
-	if (unlinkat(settling->layer, path, AT_REMOVEDIR) < 0)
-		return error_set(err, errno, "moving %s to where a link leads", path);
+	if (remove_moved(settling, path, err) < 0)
+		return -1;
 	settling->moves[settling->moves_count++] = (struct move){.from = xstrdup(path), .to = xstrdup(target)};
 	return 0;
 }
@@ -361,7 +405,6 @@ static int settle_hard_link(const struct settling *settling, const char *noted, 
 {
 	cleanup_close int dir = -1;
 	char path[PATH_MAX], parent[PATH_MAX];
-	struct timespec both[2];
 	struct stat st, old;
 	const char *name;
 
@@ -373,8 +416,7 @@ static int settle_hard_link(const struct settling *settling, const char *noted, 
 		return 0; /* something else has taken its place since */
 	if (make_link_or_copy(settling, dir, name, path, target, err) < 0)
 		return -1;
-	both[0] = both[1] = st.st_mtim;
-	return futimens(dir, both) < 0 ? error_set(err, errno, "%s: setting its time", parent) : 0;
+	return set_time(dir, &st.st_mtim, parent, err);
 }
 
 int settle(int layer, int lower, const char *notes, size_t length, bool owners, struct error *err)
