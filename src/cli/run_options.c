@@ -407,6 +407,8 @@ static const struct run_option table[] = {
 		"no network, or the host's own without any barrier (none)", false, 0},
 	{NULL, 0, "seccomp", "NAME|FILE", apply_seccomp,
 		"filter: default, strict, debug, unconfined or a file (default)", false, 0},
+	{NULL, 0, "root-emulation", NULL, NULL,
+		"let package managers believe that they change owners", false, FLAG(spec.root_emulation)},
 	{NULL, 0, "explain", NULL, NULL,
 		"name the system calls that the filter refused", false, FLAG(spec.explain)},
 	{NULL, 0, "cgroup", "DIR", apply_cgroup,
@@ -669,6 +671,9 @@ static int check_output(const struct run_options *options, struct error *err)
 	if (options->spec.explain && strcmp(options->spec.seccomp_name, "unconfined") == 0)
 		return error_set(err, 0,
 			"--explain and --seccomp unconfined contradict each other: there is no filter that refuses");
+	if (options->spec.explain && options->spec.root_emulation)
+		return error_set(err, 0,
+			"--explain and --root-emulation contradict each other: what is emulated would be named as refused");
 	if (options->output_limit_given && !options->json)
 		return error_set(err, 0,
 			"--output-limit: without --json output is passed on and not kept; add --json");

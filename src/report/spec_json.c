@@ -112,6 +112,7 @@ static const struct field spec_fields[] = {
 	{"cgroup", FIELD_STRING, AT(spec, cgroup)},
 	{"require_cgroup", FIELD_BOOL, AT(spec, require_cgroup)},
 	{"seccomp", FIELD_STRING, AT(spec, seccomp_name)},
+	{"root_emulation", FIELD_BOOL, AT(spec, root_emulation)},
 	{"explain", FIELD_BOOL, AT(spec, explain)},
 	{"capture", FIELD_BOOL, AT(spec, capture)},
 	{"collect_images", FIELD_BOOL, AT(spec, collect_images)},

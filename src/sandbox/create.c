@@ -123,6 +123,7 @@ static int choose_filters(struct sandbox *sandbox, struct error *err)
 	if (writes_to_the_host(spec))
 		add_filter(sandbox, modefilter());
 	add_filter(sandbox, (struct filter){spec->essential_filter, spec->essential_filter_length});
+	add_filter(sandbox, (struct filter){spec->emulation_filter, spec->emulation_filter_length});
 	add_filter(sandbox, profile);
 	if (!spec->explain || profile.length == 0)
 		return 0;

@@ -17,7 +17,7 @@
 
 struct run_result;
 
-enum { SANDBOX_FILTERS_MAX = 3 };
+enum { SANDBOX_FILTERS_MAX = 4 };
 
 struct sandbox {
 	const struct spec *spec;

@@ -129,6 +129,9 @@ struct spec {
 	size_t filter_tier2_length;
 	const struct sock_filter *essential_filter; /* goes with a user's own; a constant, or NULL */
 	size_t essential_filter_length;
+	bool root_emulation; /* what package managers do as root is answered with success and not done */
+	const struct sock_filter *emulation_filter; /* with root_emulation; a constant, or NULL */
+	size_t emulation_filter_length;
 	bool explain; /* the refused system calls are noted: see exec_result.refused */
 	bool capture; /* standard output and error are kept for the result, else the caller's own */
 	bool collect_images; /* see run_result.images */

@@ -169,6 +169,12 @@ static int load_file(struct spec *spec, struct error *err)
 
 int spec_load_filters(struct spec *spec, struct error *err)
 {
+	const struct builtin_filter *emulation = builtin_filter_find("root-emulation", false);
+
+	if (spec->root_emulation) {
+		spec->emulation_filter = emulation->instructions;
+		spec->emulation_filter_length = emulation->length;
+	}
 	if (strcmp(spec->seccomp_name, "unconfined") == 0)
 		return 0;
 	if ((strchr(spec->seccomp_name, '/') ? load_file(spec, err) : load_builtin(spec, err)) < 0)

@@ -504,3 +504,16 @@ call("syscall", 317, 1, 8, ctypes.byref(program(1, ctypes.addressof(code))))'
   observe "$nsbox" mcp --seccomp "$place/absent.json"
   [ "$status" = 125 ] && [[ $stderr = *"absent.json"* ]]
 }
+
+@test "--root-emulation: owners, ids, groups and devices seem to change, and do not" {
+  box --root-emulation -- sh -c 'touch f && chown 5:6 f && chown -h 5:6 f && stat -c %u:%g f
+    mknod d c 1 3 && [ ! -e d ] && mkfifo p && [ -p p ] && echo fifo
+    perl -e "use POSIX; \$) = q(5 5); print qq(groups \$!\n) if \$!; POSIX::setuid(5) or print qq(setuid\n); print POSIX::getuid(), qq(\n)"'
+  [ "$status" = 0 ]
+  [ "$output" = $'0:0\nfifo\n0' ]
+  box -- sh -c 'touch f && ! chown 5:6 f 2>/dev/null && stat -c %u:%g f'
+  [ "$status" = 0 ] && [ "$output" = 0:0 ] # for root too, who has 65536 ids inside and no capability
+  box --root-emulation --explain -- true
+  [ "$status" = 125 ]
+  [[ $stderr = *"--explain and --root-emulation contradict each other"* ]]
+}
