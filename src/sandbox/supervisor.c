@@ -661,8 +661,14 @@ static void drain(struct run *run, uint64_t until_us)
 		relay_close(&run->terminal.relays[0]);
 	while (output_pending(run) &&
 		(n = wait_for_events(run, fds, writing_pending(run) ? until_us : 0)) > 0) {
-		if (fds[POLL_CANCEL].revents || (fds[POLL_SIGNALS].revents && told_to_end(run)))
+		if (fds[POLL_CANCEL].revents)
 			break;
+		if (fds[POLL_SIGNALS].revents && told_to_end(run)) {
+			add_warning(run->result,
+				"a signal came before all that the command wrote was passed on; the rest is lost");
+			run->result->output_lost = true;
+			break;
+		}
 		serve_output(run, fds);
 	}
 	if (n < 0) {

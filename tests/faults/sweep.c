@@ -5,12 +5,12 @@
  *	sweep [--all] [--every N] [--offset N] [--json | --terminal | --files] [--cgroups] [--allocations] NAME COMMAND [ARGUMENT]...
  *
  * COMMAND is nsbox run with the program fingerprint inside; @NS among its arguments stands for the host's
- * namespaces. Each process of nsbox is one test: its calls are made to fail, to write less than
- * asked, or to be the moment of its death. --all does all of that to each call; without it each call gets one of
- * these, another one with another N; --every N leaves out all but each N-th. --json and --terminal: COMMAND has such an
- * option. --files: its standard input and output are files. --cgroups: nobody else
- * runs nsbox here, so that no cgroup of it may be left. With --allocations COMMAND is the nsbox of alloc.c, and each allocation
- * fails in turn.
+ * namespaces. Each process of nsbox is one test: its calls are made to fail, to write less than asked, or to
+ * be the moment of its death or of a SIGTERM. --all does all of that to each call; without it each call gets
+ * one of these, another one with another N; --every N leaves out all but each N-th. --json and --terminal:
+ * COMMAND has such an option. --files: its standard input and output are files. --cgroups: nobody else runs
+ * nsbox here, so that no cgroup of it may be left. With --allocations COMMAND is the nsbox of alloc.c, and each
+ * allocation fails in turn.
  *
  * What must hold, whatever fails:
  *   - nsbox ends in time, and nothing of it outlives it: no process, mount, temporary file or lock on ids;
@@ -148,7 +148,7 @@ static const int *errors_of(long number)
 }
 
 /* All that can be made of a call. Returns how many. */
-static size_t list_faults(const struct call *call, struct fault *faults)
+static size_t list_faults(int process, const struct call *call, struct fault *faults)
 {
 	const int *errors = errors_of((long)call->number);
 	size_t count = 0;
@@ -157,8 +157,11 @@ static size_t list_faults(const struct call *call, struct fault *faults)
 		faults[count++] = (struct fault){.kind = FAULT_ERROR, .errnum = errors[i]};
 	if (call->number == SYS_write && call->length > 1)
 		faults[count++] = (struct fault){.kind = FAULT_SHORT};
-	if (call->number != SYS_exit && call->number != SYS_exit_group)
-		faults[count++] = (struct fault){.kind = FAULT_KILL};
+	if (call->number == SYS_exit || call->number == SYS_exit_group)
+		return count;
+	faults[count++] = (struct fault){.kind = FAULT_KILL};
+	if (process == 0)
+		faults[count++] = (struct fault){.kind = FAULT_TERM};
 	return count;
 }
 
@@ -284,8 +287,8 @@ static void read_json(struct outcome *outcome)
 	if (strstr(json, "cannot be idmapped"))
 		used += (size_t)sprintf(
 			outcome->errors + used, "nsbox: warning: a tree cannot be idmapped\n");
-	if (strstr(json, "what came after is lost"))
-		sprintf(outcome->errors + used, "nsbox: warning: what came after is lost\n");
+	if (strstr(json, " is lost\""))
+		sprintf(outcome->errors + used, "nsbox: warning: something is lost\n");
 }
 
 static void run_once(const struct fault *fault, struct outcome *outcome)
@@ -437,6 +440,11 @@ static const char *judge(const struct fault *fault)
 		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox"
 									  : NULL;
 	}
+	/* Before nsbox looks out for signals, and once it has nothing to pass them on to, it ends by them. */
+	if (fault->kind == FAULT_TERM && WIFSIGNALED(outcome->status) &&
+		WTERMSIG(outcome->status) == SIGTERM)
+		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox"
+									  : NULL;
 	if (!WIFEXITED(outcome->status))
 		return "nsbox was ended by a signal";
 	status = WEXITSTATUS(outcome->status);
@@ -487,6 +495,7 @@ static void complain(const struct fault *fault, const char *what)
 {
 	const struct outcome *outcome = &sweep.outcome;
 	const char *kind = fault->kind == FAULT_KILL    ? "killed"
+			   : fault->kind == FAULT_TERM  ? "asked to end"
 			   : fault->kind == FAULT_SHORT ? "half written"
 			   : fault->errnum              ? strerrorname_np(fault->errnum)
 							: "no memory";
@@ -551,8 +560,8 @@ static void sweep_process(int process)
 
 	for (size_t i = sweep.every ? sweep.offset % sweep.every : 0; i < calls;
 		i += sweep.every ?: 1) {
-		struct fault faults[ERRORS_MAX + 2];
-		size_t count = list_faults(&plain->calls[process][i], faults);
+		struct fault faults[ERRORS_MAX + 3];
+		size_t count = list_faults(process, &plain->calls[process][i], faults);
 
 		for (size_t j = 0; j < count; j++) {
 			if (!sweep.all && j != (i + sweep.offset) % count)

@@ -149,8 +149,8 @@ static void apply(struct process *process, const struct call *call)
 
 	trace.outcome->reached = true;
 	trace.outcome->call = *call;
-	if (trace.fault->kind == FAULT_KILL) {
-		kill(process->pid, SIGKILL);
+	if (trace.fault->kind == FAULT_KILL || trace.fault->kind == FAULT_TERM) {
+		kill(process->pid, trace.fault->kind == FAULT_KILL ? SIGKILL : SIGTERM);
 		return;
 	}
 	if (!get_registers(process->pid, &registers))

@@ -26,6 +26,7 @@ enum fault_kind {
 	FAULT_ERROR, /* the call is not made and gives an error */
 	FAULT_SHORT, /* a write writes half */
 	FAULT_KILL,  /* the process is killed as it enters the call */
+	FAULT_TERM,  /* it is asked to end then */
 };
 
 struct fault {

@@ -99,7 +99,7 @@ teardown() {
   is .ended_by oom
   json -m 24m --timeout 50 -- python3 -c '
 import mmap
-space = mmap.mmap(-1, 1 << 36, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE, prot=mmap.PROT_READ)
+space = mmap.mmap(-1, 1 << 36, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
 space.madvise(mmap.MADV_NOHUGEPAGE)
 for at in range(0, 1 << 36, 1 << 21): space[at]'
   is .ended_by oom
