@@ -243,21 +243,21 @@ static void report_no_landlock(struct examination *examination, int errnum)
 	if (errnum == EOPNOTSUPP) {
 		finding = add_text(examination, VERDICT_WARNING, "landlock", "switched off when this kernel was booted: there is no second wall behind the mounts");
 		set_remedy(finding, "add landlock to lsm= on the kernel's command line: lsm=landlock,lockdown,yama,integrity,apparmor,bpf");
-	} else if (errnum == ENOSYS || errnum == 0) {
+	} else {
 		finding = add_text(examination, VERDICT_WARNING, "landlock",
 			"not in this kernel, or a version that cannot be used: there is no second wall behind the mounts");
 		set_remedy(finding, "boot Linux 5.19 or later with CONFIG_SECURITY_LANDLOCK");
-	} else {
-		add_text(examination, VERDICT_WARNING, "landlock",
-			"refused by what nsbox runs under (%s): there is no second wall behind the mounts", strerror(errnum));
 	}
 }
 
 static void examine_landlock(struct examination *examination)
 {
-	int kernel = landlock_kernel_abi(), errnum = kernel ? 0 : errno, abi = landlock_abi();
+	int kernel = landlock_kernel_abi(), errnum = kernel ? 0 : errno, abi = 0;
+	struct error err;
 
-	if (!abi)
+	if (landlock_abi(&abi, &err) < 0)
+		add_error(examination, VERDICT_FAILED, "landlock", &err);
+	else if (!abi)
 		report_no_landlock(examination, errnum);
 	else
 		add_text(examination, VERDICT_OK, "landlock", "ABI %d: a second wall behind the mounts%s", abi,

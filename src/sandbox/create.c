@@ -405,7 +405,9 @@ int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox 
 	memcpy(inside.stdio, stdio->child, sizeof inside.stdio);
 	memcpy(inside.reopen, stdio->reopen, sizeof inside.reopen);
 	inside.limits = agent_limits_of(sandbox);
-	inside.landlock_abi = result->landlock_abi = landlock_abi();
+	if (landlock_abi(&inside.landlock_abi, err) < 0)
+		return -1;
+	result->landlock_abi = inside.landlock_abi;
 	if (choose_filters(sandbox, err) < 0)
 		return -1;
 	inside.filters = sandbox->filters;

@@ -74,11 +74,17 @@ int landlock_kernel_abi(void)
 	return abi > 0 ? (int)abi : 0;
 }
 
-int landlock_abi(void)
+int landlock_abi(int *ret, struct error *err)
 {
 	int abi = landlock_kernel_abi();
 
-	return abi >= LANDLOCK_ABI_MIN ? abi : 0;
+	if (abi == 0 && errno != ENOSYS && errno != EOPNOTSUPP) {
+		error_set(err, errno, "asking for the version of Landlock");
+		return error_hint(err,
+			"a filter of system calls that nsbox runs under refuses it: allow the three landlock_ calls there");
+	}
+	*ret = abi >= LANDLOCK_ABI_MIN ? abi : 0;
+	return 0;
 }
 
 int landlock_begin(int abi, struct landlock *ret, struct error *err)

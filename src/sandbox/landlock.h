@@ -25,11 +25,14 @@ struct error;
 /* Before ABI 2 (Linux 5.19) no file could be renamed from one directory to another: worse than no second wall. */
 enum { LANDLOCK_ABI_MIN = 2, LANDLOCK_ABI_SCOPES = 6 /* Linux 6.12: abstract sockets, signals */ };
 
-/* The version of Landlock's ABI that is used here; 0: this kernel has none or an older one, or it is switched off. */
-int landlock_abi(void);
-
-/* The kernel's own, also below LANDLOCK_ABI_MIN; 0 and errno: ENOSYS, not built in; EOPNOTSUPP, switched off. */
+/* The version of the kernel's ABI; 0 and errno: ENOSYS, not built in; EOPNOTSUPP, switched off; others: refused. */
 int landlock_kernel_abi(void);
+
+/*
+ * *ret is the version that a sandbox is made with; 0: this kernel has none or an older one, or it is switched off.
+ * Fails where it cannot be told, as then the wall might be missing though it could be there.
+ */
+int landlock_abi(int *ret, struct error *err);
 
 enum landlock_use {
 	LANDLOCK_READ,	  /* read, list, execute */
@@ -44,7 +47,7 @@ struct landlock {
 
 #define LANDLOCK_INIT ((struct landlock){.ruleset = -1})
 
-/* A wall without a gate. `abi` is what landlock_abi returned, not 0. */
+/* A wall without a gate. `abi` is what landlock_abi told, not 0. */
 int landlock_begin(int abi, struct landlock *ret, struct error *err);
 
 /* Lets through to the file, or to all below the directory, of a descriptor. */

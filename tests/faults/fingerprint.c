@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static void print_namespaces(char **host)
@@ -161,6 +162,9 @@ static void print_refusals(void)
 			close(fd);
 	}
 	printf("unshare: %s\n", unshare(CLONE_NEWUSER) < 0 ? strerror(errno) : "allowed");
+	/* Landlock says EACCES, before the kernel looks at capabilities and says EPERM. */
+	printf("mknod: %s\n",
+		mknod("/tmp/null", S_IFCHR | 0600, makedev(1, 3)) < 0 ? strerror(errno) : "allowed");
 	printf("mount: %s\n",
 		syscall(SYS_mount, "", "", "", 0, NULL) < 0 ? strerror(errno) : "allowed");
 }

@@ -62,8 +62,7 @@ static int set_up(void **state)
 	close(make_directory(inside, "a"));
 	close(make_directory(inside, "b"));
 	close(fd);
-	abi = landlock_abi();
-	return 0;
+	return landlock_abi(&abi, &(struct error){0});
 }
 
 static int tear_down(void **state)
