@@ -157,7 +157,7 @@ static void examine_landlock(json_t *report)
 	if (abi < LANDLOCK_ABI_MIN)
 		inner_add(report, "landlock", INNER_INFORMATION, details, "not to be had here");
 	else if (make_device("/tmp/.nsbox-check-absent/null") != ENOENT || !can_be_written("/tmp"))
-		inner_add(report, "landlock", INNER_INFORMATION, details, "cannot be told, as device nodes are refused anyway");
+		inner_add(report, "landlock", INNER_INFORMATION, details, "cannot be told, as a filter answers for device nodes");
 	else if (make_device("/tmp/.nsbox-check-null") == EACCES)
 		inner_add(report, "landlock", INNER_OK, details, "files are confined to what is below the root, ABI %d", abi);
 	else
