@@ -113,7 +113,7 @@ enum blob_state blob_open(const struct store *store, const struct descriptor *de
 		return BLOB_BUSY;
 	}
 	if (take_up(&blob, err) < 0) {
-		blob_close(&blob);
+		blob_close(store, &blob);
 		return BLOB_FAILED;
 	}
 	*ret = blob;
@@ -122,9 +122,11 @@ enum blob_state blob_open(const struct store *store, const struct descriptor *de
 
 int blob_write(struct blob *blob, const void *data, size_t length, struct error *err)
 {
-	if (length > blob->descriptor.size - blob->written)
+	if (length > blob->descriptor.size - blob->written) {
+		blob_restart(blob, err);
 		return error_set(err, 0, "%.19s is larger than the %" PRIu64 " bytes that its manifest says",
 			blob->descriptor.digest, blob->descriptor.size);
+	}
 	if (lseek(blob->fd, (off_t)blob->written, SEEK_SET) < 0 || write_whole(blob->fd, data, length) < 0)
 		return error_set(err, errno, "writing %.19s into the store", blob->descriptor.digest);
 	EVP_DigestUpdate(blob->hash, data, length);
@@ -144,10 +146,12 @@ int blob_finish(const struct store *store, struct blob *blob, struct error *err)
 	unsigned char hash[EVP_MAX_MD_SIZE];
 	char digest[DIGEST_SIZE], part[STORE_NAME_MAX], name[STORE_NAME_MAX];
 
-	if (blob->written < blob->descriptor.size)
+	part_name(blob->descriptor.digest, part);
+	if (blob->written < blob->descriptor.size) {
+		unlinkat(store->fd, part, 0);
 		return error_set(err, 0, "%.19s has %" PRIu64 " bytes; its manifest says %" PRIu64, blob->descriptor.digest,
 			blob->written, blob->descriptor.size);
-	part_name(blob->descriptor.digest, part);
+	}
 	EVP_DigestFinal_ex(blob->hash, hash, NULL);
 	digest_format(hash, digest);
 	if (strcmp(digest, blob->descriptor.digest) != 0) {
@@ -161,8 +165,16 @@ int blob_finish(const struct store *store, struct blob *blob, struct error *err)
 	return 0;
 }
 
-void blob_close(struct blob *blob)
+void blob_close(const struct store *store, struct blob *blob)
 {
+	struct stat open, named;
+	char part[STORE_NAME_MAX];
+
+	/* Nothing has come that could be gone on with. The lock is still held. */
+	if (blob->hash && fstat(blob->fd, &open) == 0 && open.st_size == 0 &&
+		fstatat(store->fd, part_name(blob->descriptor.digest, part), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+		named.st_ino == open.st_ino)
+		unlinkat(store->fd, part, 0);
 	close_fd(&blob->fd);
 	EVP_MD_CTX_free(blob->hash);
 	blob->hash = NULL;
@@ -204,7 +216,7 @@ int blob_store(const struct store *store, const void *data, size_t length, char 
 		if (state == BLOB_OPEN)
 			break;
 		if (state == BLOB_THERE) {
-			blob_close(&blob);
+			blob_close(store, &blob);
 			return 0;
 		}
 		if (try == 500)
@@ -216,6 +228,6 @@ int blob_store(const struct store *store, const void *data, size_t length, char 
 		r = blob_write(&blob, data, length, err);
 	if (r == 0)
 		r = blob_finish(store, &blob, err);
-	blob_close(&blob);
+	blob_close(store, &blob);
 	return r;
 }

@@ -33,7 +33,7 @@ enum blob_state {
 /* Opens the blob of `descriptor` for writing, or finds out why not. Close it with blob_close. */
 enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor, struct blob *ret, struct error *err);
 
-/* Appends. More than the descriptor says is an error. */
+/* Appends. More than the descriptor says is an error, and all of it is thrown away. */
 int blob_write(struct blob *blob, const void *data, size_t length, struct error *err);
 
 /* Starts again from nothing: the one who sends cannot go on in the middle. */
@@ -44,7 +44,8 @@ int blob_restart(struct blob *blob, struct error *err);
  */
 int blob_finish(const struct store *store, struct blob *blob, struct error *err);
 
-void blob_close(struct blob *blob);
+/* What has come stays in tmp for the next time. */
+void blob_close(const struct store *store, struct blob *blob);
 
 /* A whole document: reads the blob of `descriptor` from the store into *ret (malloc'd, with a NUL). Returns 1 where it is not there. */
 int blob_read(const struct store *store, const struct descriptor *descriptor, size_t max, char **ret, size_t *ret_length,

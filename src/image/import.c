@@ -506,7 +506,7 @@ static int copy_into_store(const struct import *import, int fd, const struct des
 		r = n < 0 ? error_set(err, errno, "reading") : blob_write(&blob, chunk, (size_t)n, err);
 	if (r == 0 && state == BLOB_OPEN)
 		r = blob_finish(import->store, &blob, err);
-	blob_close(&blob);
+	blob_close(import->store, &blob);
 	return r;
 }
 

@@ -72,7 +72,7 @@ static bool are_below_done(const struct install *install, const struct layer *la
 static void release(const struct install *install, struct layer *layer)
 {
 	unpacker_discard(install->store, &layer->unpacker);
-	blob_close(&layer->blob);
+	blob_close(install->store, &layer->blob);
 }
 
 /* Returns 1 when the layer's blob is another process's. */
@@ -118,8 +118,14 @@ int install_arrived(struct install *install, struct layer *layer, bool whole, st
 
 static int finish_unpacking(struct install *install, struct layer *layer, struct error *err)
 {
-	if (unpacker_finish(&layer->unpacker, &layer->result, err) < 0)
+	if (unpacker_finish(&layer->unpacker, &layer->result, err) < 0) {
+		/* Nobody knows yet whether what has come is right: it is not to be gone on with. */
+		struct error ignored;
+
+		if (layer->state == LAYER_COMING)
+			blob_restart(&layer->blob, &ignored);
 		return -1;
+	}
 	if (layer->state == LAYER_COMING)
 		return error_set(err, 0, "nsbox-unpack ended before the blob had come");
 	if (strcmp(layer->result.digest, layer->diff_id) != 0)

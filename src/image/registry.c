@@ -5,6 +5,7 @@
 
 #include "image/registry.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -399,6 +400,15 @@ static uint64_t pause_ms(const struct request *request, long status)
 
 /* --- tokens --- */
 
+/* It becomes part of a header. */
+static bool is_token(const char *text)
+{
+	for (const char *c = text; *c; c++)
+		if (*c <= ' ' || *c > '~')
+			return false;
+	return *text;
+}
+
 static int take_token(struct registry *registry, const struct request *request, struct error *err)
 {
 	json_t *root = json_loadb(request->body ? request->body : "", request->length, 0, NULL);
@@ -407,7 +417,7 @@ static int take_token(struct registry *registry, const struct request *request, 
 	if (!token || !*token)
 		token = json_string_value(json_object_get(root, "access_token"));
 	free(registry->token);
-	registry->token = token && *token ? xstrdup(token) : NULL;
+	registry->token = token && is_token(token) ? xstrdup(token) : NULL;
 	json_decref(root);
 	return registry->token ? 0 : error_set(err, 0, "the token server of %s gave no token", registry->reference.registry);
 }
@@ -629,7 +639,8 @@ int registry_blob(struct registry *registry, const struct descriptor *descriptor
 static int start_layer(struct registry *registry, struct request *request, struct error *err)
 {
 	struct layer *layer = request->layer;
-	char url[URL_MAX];
+	const unsigned attempt = request->attempt;
+	char url[URL_MAX], range[32];
 	CURL *curl;
 
 	snprintf(url, sizeof url, "%.700s/blobs/%s", registry->base, layer->descriptor->digest);
@@ -639,8 +650,12 @@ static int start_layer(struct registry *registry, struct request *request, struc
 	curl = request->curl;
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_layer);
 	curl_easy_setopt(curl, CURLOPT_PRIVATE, request);
+	/* Not CURLOPT_RESUME_FROM: with it curl refuses the whole from a server that knows no ranges. */
+	snprintf(range, sizeof range, "%" PRIu64 "-", layer->blob.written);
 	if (layer->blob.written > 0)
-		curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)layer->blob.written);
+		curl_easy_setopt(curl, CURLOPT_RANGE, range);
+	/* What broke off may have left the connection in the middle of something. */
+	curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, attempt > 0 ? 1L : 0L);
 	authorize(request);
 	request->running = curl_multi_add_handle(registry->multi, curl) == CURLM_OK;
 	return request->running ? 0 : error_set(err, ENOMEM, "starting a transfer");
@@ -654,6 +669,7 @@ static int start_again(struct registry *registry, struct request *request, struc
 
 	request_free(request);
 	request->layer = old.layer;
+	request->attempt = old.attempt;
 	r = start_layer(registry, request, err);
 	request->install = old.install;
 	request->attempt = old.attempt;
@@ -794,9 +810,19 @@ void registry_source(struct registry *registry, struct source *ret)
 
 /* --- opening --- */
 
+/* Not a name that only begins so: «localhost.example.org», «127.example.org». */
 static bool is_loopback(const char *host)
 {
-	return strncmp(host, "localhost", 9) == 0 || strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0;
+	char name[INET_ADDRSTRLEN];
+	size_t length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+	struct in_addr address;
+
+	if (length >= sizeof name)
+		return false;
+	memcpy(name, host, length);
+	name[length] = '\0';
+	return strcmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0 ||
+	       (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
 int registry_open(

@@ -202,9 +202,10 @@ int unpacker_finish(struct unpacker *unpacker, struct unpack_result *ret, struct
 {
 	ssize_t n;
 
+	/* ECONNRESET: it ended before it had read all that it was told, and what it said is still there. */
 	do
 		n = recv(unpacker->control, ret, sizeof *ret, 0);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	end_of(unpacker, err);
 	if (n != sizeof *ret)
 		return -1;

@@ -171,7 +171,7 @@ _shared = {}
 def shared(make):
     """What several tests use: made once, in a folder that lives as long as the suite."""
     if make not in _shared:
-        folder = Path("shared") / make.__name__
+        folder = Path("shared") / make.__module__ / make.__name__
         folder.mkdir(parents=True)
         _shared[make] = make(folder.resolve())
     return _shared[make]
