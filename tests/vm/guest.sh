@@ -83,7 +83,7 @@ if wanted escape; then
 fi
 # Only when it is named: each call under a tracer takes long in an emulated machine.
 if [[ " ${parts[*]} " == *" faults "* ]]; then
-	[[ $as = user ]] || as_root "$place/tests/faults/run" --build "$place/build" --as root --cgroups --every "${NSBOX_FAULTS_EVERY-8}" host
-	[[ $as = root ]] || as_user "$place/tests/faults/run" --build "$place/build" --cgroups --every "${NSBOX_FAULTS_EVERY-8}" host
+	[[ $as = user ]] || as_root "$place/tests/faults/run" --build "$place/build" --as root --cgroups --every 40 host
+	[[ $as = root ]] || as_user "$place/tests/faults/run" --build "$place/build" --cgroups --every 40 host
 fi
 exit $failed
