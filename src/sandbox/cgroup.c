@@ -339,6 +339,9 @@ int cgroup_create(
 	}
 	if (make_sandbox(&base, spec, ret, err) == 0)
 		return 1;
+	/* A host that has one, and a process that is short of something: no reason for weaker limits. */
+	if (err->errnum == ENOMEM || err->errnum == EMFILE || err->errnum == ENFILE || err->errnum == EIO)
+		return error_context(err, "making a cgroup for the sandbox");
 	if (!spec->cgroup && !spec->require_cgroup) {
 		snprintf(why, ERROR_TEXT_MAX, "%s", err->text);
 		return 0;
