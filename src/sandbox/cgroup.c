@@ -332,6 +332,8 @@ int cgroup_create(
 	struct cgroup_base base;
 
 	if (!cgroup_base_choose(spec->cgroup, &base, why)) {
+		if (cgroup_base_shortage())
+			return error_set(err, cgroup_base_shortage(), "looking for a cgroup for the sandbox");
 		if (!spec->cgroup && !spec->require_cgroup)
 			return 0;
 		error_set(err, 0, "no usable cgroup: %s", why);
@@ -340,7 +342,7 @@ int cgroup_create(
 	if (make_sandbox(&base, spec, ret, err) == 0)
 		return 1;
 	/* A host that has one, and a process that is short of something: no reason for weaker limits. */
-	if (err->errnum == ENOMEM || err->errnum == EMFILE || err->errnum == ENFILE || err->errnum == EIO)
+	if (cgroup_is_shortage(err->errnum))
 		return error_context(err, "making a cgroup for the sandbox");
 	if (!spec->cgroup && !spec->require_cgroup) {
 		snprintf(why, ERROR_TEXT_MAX, "%s", err->text);

@@ -39,6 +39,22 @@ __attribute__((format(printf, 2, 3))) static bool refuse(
 	return false;
 }
 
+/* Why something could not be looked at that may well be there: then nothing is known about the host. */
+static int shortage;
+
+bool cgroup_is_shortage(int errnum)
+{
+	return errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE || errnum == EIO;
+}
+
+/* Passes on a result, and notes a shortage where it is an error. */
+static long noted(long result)
+{
+	if (result < 0 && cgroup_is_shortage(errno))
+		shortage = errno;
+	return result;
+}
+
 /* Whether `word` is one of the words of `list`, which are separated by spaces. */
 static bool has_word(const char *list, const char *word)
 {
@@ -54,19 +70,19 @@ bool cgroup_has_word(int dir_fd, const char *file, const char *word)
 {
 	char text[512];
 
-	return read_small_file(dir_fd, file, text, sizeof text) >= 0 && has_word(text, word);
+	return noted(read_small_file(dir_fd, file, text, sizeof text)) >= 0 && has_word(text, word);
 }
 
 static bool is_cgroup2(int fd)
 {
 	struct statfs status;
 
-	return fstatfs(fd, &status) == 0 && status.f_type == CGROUP2_SUPER_MAGIC;
+	return noted(fstatfs(fd, &status)) == 0 && status.f_type == CGROUP2_SUPER_MAGIC;
 }
 
 int cgroup_open(int dir_fd, const char *path)
 {
-	return openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return (int)noted(openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
 }
 
 /* Where cgroup v2 is mounted. Returns a descriptor of it, or -1 with the reason in `why`. */
@@ -91,7 +107,7 @@ static int own_cgroup(char ret[CGROUP_PATH_SIZE])
 {
 	char text[8192], *line = text, *next;
 
-	if (read_small_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) < 0)
+	if (noted(read_small_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof text)) < 0)
 		return -1;
 	for (; line; line = next) {
 		next = strchr(line, '\n');
@@ -128,7 +144,7 @@ static bool is_sole_process(int dir_fd)
 	char text[64], own[32];
 
 	snprintf(own, sizeof own, "%d", getpid());
-	return read_small_file(dir_fd, "cgroup.procs", text, sizeof text) > 0 &&
+	return noted(read_small_file(dir_fd, "cgroup.procs", text, sizeof text)) > 0 &&
 	       strcmp(text, own) == 0;
 }
 
@@ -142,7 +158,7 @@ static bool has_processes(int dir_fd)
 
 static bool is_writable(int dir_fd, const char *path)
 {
-	return faccessat(dir_fd, path, W_OK, AT_EACCESS) == 0;
+	return noted(faccessat(dir_fd, path, W_OK, AT_EACCESS)) == 0;
 }
 
 /* Only the root of the whole hierarchy has no cgroup.type. It alone may have processes and controllers below. */
@@ -266,11 +282,17 @@ static bool choose_root(
 	return can_delegate(mount_fd, mount, /* sole= */ false, why);
 }
 
+int cgroup_base_shortage(void)
+{
+	return shortage;
+}
+
 bool cgroup_base_choose(const char *named, struct cgroup_base *ret, char why[ERROR_TEXT_MAX])
 {
 	const char *mount = NULL, *missing;
 	cleanup_close int mount_fd = -1;
 
+	shortage = 0;
 	*ret = (struct cgroup_base){.create = false};
 	if (named)
 		return choose_named(named, ret, why);

@@ -32,6 +32,13 @@ struct cgroup_base {
 bool cgroup_base_choose(const char *named, struct cgroup_base *ret, char why[ERROR_TEXT_MAX]);
 
 /*
+ * When none was chosen: an errno where that may be because nsbox, not the host, lacked something (memory,
+ * descriptors), else 0. No reason to go on with weaker limits.
+ */
+int cgroup_base_shortage(void);
+bool cgroup_is_shortage(int errnum);
+
+/*
  * Makes the base ready for children with controllers. Returns a descriptor of it, or -1 with *err:
  * ENOENT or ENODEV where /sys/fs/cgroup/nsbox was removed in between by its last user.
  */
