@@ -38,6 +38,11 @@ static int copy_blob(const struct store *store, int to, const char *digest, uint
 
 	store_blob_name(digest, name);
 	in = openat(store->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	/* Layers are known by their content: one that is there is not fetched, however it is compressed. */
+	if (in < 0 && errno == ENOENT) {
+		error_set(err, 0, "the blob %.19s is not in the store, since its layer came with another image, packed otherwise", digest);
+		return error_hint(err, "remove both with nsbox images rm, then pull or import this one again");
+	}
 	if (in < 0)
 		return error_set(err, errno, "%s/%s", store->path, name);
 	out = openat(to, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);

@@ -67,6 +67,7 @@ int command_import(int argc, char **argv)
 	struct import import = {.platform = platform_native(), .progress = progress_show};
 	char name[REFERENCE_MAX + 1];
 	struct reference reference;
+	struct image_record record;
 	enum progress_style style;
 	struct error err = {0};
 	struct store store;
@@ -83,13 +84,18 @@ int command_import(int argc, char **argv)
 	import.progress_data = &style;
 	import.store = &store;
 	r = import_locked(&import, &reference, &err);
+	if (r == 0)
+		r = record_load(&store, &reference, &record, &err);
 	store_close(&store);
-	if (r < 0)
+	if (r > 0)
+		error_set(&err, 0, "the image was removed again meanwhile");
+	if (r != 0)
 		return failed(&err);
 	reference_format(&reference, name);
 	if (json)
-		printf("{\"image\": \"%s\"}\n", name);
+		printf("{\"image\": \"%s\", \"digest\": \"%s\"}\n", name, record.manifest);
 	else
 		puts(name);
+	record_free(&record);
 	return 0;
 }
