@@ -82,23 +82,14 @@ static int take_layers(const struct store *store, const struct image_record *rec
 	return 0;
 }
 
-static void append(char ***list, size_t *count, const char *text)
-{
-	*list = xrealloc(*list, *count + 2, sizeof **list);
-	(*list)[(*count)++] = xstrdup(text);
-	(*list)[*count] = NULL;
-}
-
 /* Places that a program of the image expects to be there. */
 static void take_directories(const struct image_record *record, struct spec *spec)
 {
-	size_t count = 0;
-
 	if (record->working_directory && record->working_directory[0] == '/')
-		append(&spec->directories, &count, record->working_directory);
+		spec_add_directory(spec, record->working_directory);
 	for (char **volume = record->volumes; volume && *volume; volume++)
 		if (**volume == '/')
-			append(&spec->directories, &count, *volume);
+			spec_add_directory(spec, *volume);
 }
 
 /* image-spec, config.md: Entrypoint and Cmd. What is on the command line stands for Cmd. */

@@ -396,8 +396,10 @@ int config_read(const char *file, struct config *config, struct error *err)
 	if (read_text(file, &text, &length, err) < 0)
 		return -1;
 	object = json_loadb(text, length, JSON_REJECT_DUPLICATES, &syntax);
-	if (!object)
-		return error_set(err, 0, "%s:%d: %s", file, syntax.line, syntax.text);
+	if (!object) {
+		error_set(err, 0, "%s:%d: %s", file, syntax.line, syntax.text);
+		return error_hint(err, "the file is one JSON object, such as {\"limits\": {\"memory\": \"1g\"}}; see nsbox.conf(5)");
+	}
 	if (json_is_object(object))
 		result = read_members(config, "", object, err);
 	else

@@ -98,8 +98,8 @@ struct placeholders {
 };
 
 #define DEFINITION_WORKSPACE "/workspace"
-#define DEFINITION_OUTPUT DEFINITION_WORKSPACE "/program"
 #define DEFINITION_SUPPORT "/tmp/.nsbox"
+#define DEFINITION_OUTPUT DEFINITION_SUPPORT "/program" /* a workspace may be the caller's */
 #define DEFINITION_CACHE "/var/cache/nsbox" /* where a cache of the host's is bound */
 #define DEFINITION_CACHE_OWN DEFINITION_SUPPORT "/cache"
 

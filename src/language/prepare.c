@@ -207,6 +207,7 @@ static int add_phases(
 	add_source(preparation, source, code, length);
 	add_support(preparation);
 	if (toolchain->compile_argv) {
+		spec_add_directory(spec, DEFINITION_SUPPORT);
 		if (add_exec(preparation, "compile", toolchain->compile_argv,
 			    toolchain->compile_timeout_ms) < 0)
 			return -1;

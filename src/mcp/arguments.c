@@ -23,7 +23,8 @@ int argument_wrong(const char *name, const char *expected, const json_t *value, 
 		text ? text : "", shown < length ? "…" : "");
 }
 
-int arguments_refuse_unknown(const json_t *arguments, const char *const *known, struct error *err)
+int arguments_refuse_unknown(
+	const json_t *arguments, const char *const *known, const char *hidden, struct error *err)
 {
 	cleanup_free char *names = xstrdup("");
 	const char *name;
@@ -35,7 +36,7 @@ int arguments_refuse_unknown(const json_t *arguments, const char *const *known, 
 
 		while (*next && strcmp(*next, name) != 0)
 			next++;
-		if (*next)
+		if (*next || (hidden && strcmp(hidden, name) == 0))
 			continue;
 		for (next = known; *next; next++) {
 			cleanup_free char *before = names;
@@ -52,6 +53,8 @@ static int find(const json_t *arguments, const char *name, bool required, const 
 	const char *expected, struct error *err)
 {
 	*ret = json_object_get(arguments, name);
+	if (!required && json_is_null(*ret))
+		*ret = NULL; /* many clients say null for what is not given */
 	if (*ret || !required)
 		return 0;
 	return error_set(err, 0, "%s: missing; expected %s", name, expected);

@@ -17,7 +17,8 @@
 struct error;
 
 /* Refuses what is not in `known` (NULL-terminated). */
-int arguments_refuse_unknown(const json_t *arguments, const char *const *known, struct error *err);
+int arguments_refuse_unknown(
+	const json_t *arguments, const char *const *known, const char *hidden, struct error *err);
 
 /* Any string, bytes of NUL in it too. */
 int argument_bytes(const json_t *arguments, const char *name, bool required, const char **ret,

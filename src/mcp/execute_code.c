@@ -355,7 +355,7 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	struct error *err)
 {
 	static const char *const known[] = {"code", "language", "stdin", "args", "env", "files",
-		"timeout", "memory_limit", "network", "dependencies", "explain", NULL};
+		"timeout", "memory_limit", "network", "explain", NULL};
 	const char *name = NULL, *code = NULL;
 	cleanup_free char **args = NULL;
 	struct language *language;
@@ -364,7 +364,7 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	uint64_t timeout_ms = 0;
 	int result;
 
-	if (arguments_refuse_unknown(arguments, known, err) < 0 ||
+	if (arguments_refuse_unknown(arguments, known, "dependencies", err) < 0 ||
 		argument_bytes(arguments, "code", true, &code, &length, err) < 0 ||
 		argument_string(arguments, "language", true, &name, err) < 0 ||
 		read_timeout(options, arguments, &timeout_ms, err) < 0 ||

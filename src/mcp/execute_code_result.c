@@ -174,8 +174,16 @@ static void append_end(struct text *text, const json_t *run, const char *message
 }
 
 /* What the report says of --explain, in terms of the call's arguments. */
-static const char hint[] = "its output names an error that the sandbox's filter of system calls gives too; "
+static const char explain_hint[] = "its output names an error that the sandbox's filter of system calls gives too; "
 			   "the same call with explain true says whether it did, and for which system call";
+
+/* The hint of the report, in the words of this tool. */
+static const char *hint_of(const json_t *run)
+{
+	const char *hint = json_string_value(json_object_get(run, "hint"));
+
+	return hint && strstr(hint, "--explain") ? explain_hint : hint;
+}
 
 /* Calls that the filter refused, where they were asked for; else that they can be, where that may help. */
 static void append_refused(struct text *text, const json_t *run)
@@ -202,10 +210,10 @@ static void append_refused(struct text *text, const json_t *run)
 		end_line(text);
 		append_string(text, note);
 	}
-	if (json_is_string(json_object_get(run, "hint"))) {
+	if (hint_of(run)) {
 		end_line(text);
 		append_string(text, "[");
-		append_string(text, hint);
+		append_string(text, hint_of(run));
 		append_string(text, "]");
 	}
 }
@@ -249,8 +257,8 @@ static json_t *structured(const json_t *run, const char *message, json_t *compil
 	json_object_set_new(object, "limits_hit", limits_hit(run));
 	if (message[0])
 		json_object_set_new(object, "message", json_string(message));
-	if (json_is_string(json_object_get(run, "hint")))
-		json_object_set_new(object, "hint", json_string(hint));
+	if (hint_of(run))
+		json_object_set_new(object, "hint", json_string(hint_of(run)));
 	set_known(object, "compiler_output", compiler);
 	return object;
 }

@@ -145,7 +145,7 @@ static json_t *begin(const struct mcp_options *options, const json_t *arguments,
 {
 	static const char *const known[] = {NULL};
 
-	if (arguments_refuse_unknown(arguments, known, err) < 0)
+	if (arguments_refuse_unknown(arguments, known, NULL, err) < 0)
 		return NULL;
 	return json_pack("{s:o, s:{}, s:i}", "languages", languages_to_json(), "identities", "turn", -1);
 }

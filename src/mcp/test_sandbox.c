@@ -83,7 +83,7 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	static const char *const known[] = {NULL};
 	struct exec_spec *exec = &spec->execs[0];
 
-	if (arguments_refuse_unknown(arguments, known, err) < 0)
+	if (arguments_refuse_unknown(arguments, known, NULL, err) < 0)
 		return -1;
 	spec->limits.memory_bytes = options->memory_default_bytes;
 	spec->capture = true;

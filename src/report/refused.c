@@ -170,6 +170,10 @@ void exec_result_hint(
 	bool failed = exec->ended_by != ENDED_EXITED || exec->exit_code != 0;
 
 	*ret = '\0';
+	if (failed && exec->ended_by != ENDED_SETUP && exec->speaks_of_network && spec->network == NETWORK_NONE) {
+		snprintf(ret, size, "its output speaks of a network that cannot be reached: the sandbox has none");
+		return;
+	}
 	if (spec->explain || exec->ended_by == ENDED_SETUP || exec->exec_errno || !failed ||
 		strcmp(spec->seccomp_name, "unconfined") == 0 || !exec->speaks_of_refusal)
 		return;

@@ -546,12 +546,6 @@ static int make_writable_directories(const struct spec *spec, struct root *root,
 
 	if (home < 0 || workspace < 0)
 		return -1;
-	for (char **path = spec->directories; path && *path; path++) {
-		cleanup_close int directory = make_directories_in_root(root->fd, *path, &root->own, err);
-
-		if (directory < 0)
-			return -1;
-	}
 	return spec->root == ROOT_HOST ? make_directory(root->fd, "tmp", 01777, err) : 0;
 }
 
@@ -591,10 +585,25 @@ static int write_one_file(const struct root *root, const struct file_spec *file,
 		if (err->errnum == ENOSPC)
 			error_hint(err,
 				"the writable space is too small for it; raise it with --disk");
+		if (err->errnum == EROFS)
+			error_hint(err,
+				"it is in a directory that is bound there read-only; bind that elsewhere and start there: --ro-bind DIR:/src -w /src");
 		if (err->errnum == EEXIST)
 			error_hint(err,
-				"it is in a directory of the host that is bound there, and is not overwritten");
+				"it is in a directory of the host that is bound there, and is not overwritten; to keep the code out of it, bind it elsewhere and start there: --bind DIR:/src -w /src");
 		return -1;
+	}
+	return 0;
+}
+
+/* After the mounts, which may be above them. */
+static int make_more_directories(const struct spec *spec, struct root *root, struct error *err)
+{
+	for (char **path = spec->directories; path && *path; path++) {
+		cleanup_close int directory = make_directories_in_root(root->fd, *path, &root->own, err);
+
+		if (directory < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -671,7 +680,8 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 	own_devices_add(&root->own, root->fd);
 	own_devices_add(&root->own, root->dev);
 	if (devfs_fill(root->dev, err) < 0 || make_writable_directories(spec, root, err) < 0 ||
-		mount_all(inside, root, err) < 0 || write_files(spec, root, err) < 0)
+		mount_all(inside, root, err) < 0 ||
+		make_more_directories(spec, root, err) < 0 || write_files(spec, root, err) < 0)
 		return -1;
 	if (spec->root_read_only && restrict_root(spec, root, err) < 0)
 		return -1;

@@ -103,17 +103,30 @@ static bool has_words(const void *data, size_t length)
 	return false;
 }
 
+static bool has_network_words(const void *data, size_t length)
+{
+	static const char *const words[] = {"name resolution", "Network is unreachable", "ENETUNREACH", "Could not resolve host",
+		"EAI_AGAIN", "ENOTFOUND", "UnknownHostException", "on [::1]:53:"};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (memmem(data, length, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
 void refusal_words_add(struct refusal_words *words, const void *data, size_t length)
 {
 	char seam[2 * sizeof words->tail];
 	size_t head = length < sizeof words->tail ? length : sizeof words->tail;
 	size_t kept;
 
-	if (words->seen)
+	if (words->seen && words->network)
 		return;
 	memcpy(seam, words->tail, words->tail_length);
 	memcpy(seam + words->tail_length, data, head);
-	words->seen = has_words(data, length) || has_words(seam, words->tail_length + head);
+	words->seen = words->seen || has_words(data, length) || has_words(seam, words->tail_length + head);
+	words->network = words->network || has_network_words(data, length) ||
+			 has_network_words(seam, words->tail_length + head);
 	if (length >= sizeof words->tail) {
 		memcpy(words->tail, (const char *)data + length - sizeof words->tail,
 			sizeof words->tail);

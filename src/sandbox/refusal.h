@@ -59,6 +59,7 @@ struct refusal_words {
 	char tail[48]; /* the end of what has passed: a word may be cut */
 	size_t tail_length;
 	bool seen;
+	bool network; /* words of programs that looked for a network and found none */
 };
 
 void refusal_words_add(struct refusal_words *words, const void *data, size_t length);

@@ -90,6 +90,7 @@ struct exec_result {
 	struct error error; /* ENDED_SETUP: why; text is empty otherwise */
 	struct refusals *refused; /* with spec.explain: what the filters refused; owned; NULL: not asked for */
 	bool speaks_of_refusal; /* what we saw of its standard error, or terminal, has words of an error that filters give */
+	bool speaks_of_network; /* the same, of a program that looked for a network */
 	int exec_errno;     /* why execve failed (exit_code is then 126 or 127), else 0 */
 };
 

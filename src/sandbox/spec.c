@@ -103,6 +103,17 @@ void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes)
 	mount->size_bytes = size_bytes;
 }
 
+void spec_add_directory(struct spec *spec, const char *path)
+{
+	size_t count = 0;
+
+	while (spec->directories && spec->directories[count])
+		count++;
+	spec->directories = xrealloc(spec->directories, count + 2, sizeof *spec->directories);
+	spec->directories[count] = xstrdup(path);
+	spec->directories[count + 1] = NULL;
+}
+
 void spec_add_file(
 	struct spec *spec, const char *path, const void *content, size_t length, unsigned mode)
 {

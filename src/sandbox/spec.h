@@ -154,6 +154,8 @@ void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes);
 void spec_add_file(
 	struct spec *spec, const char *path, const void *content, size_t length, unsigned mode);
 
+void spec_add_directory(struct spec *spec, const char *path);
+
 /* Sets one NAME=VALUE in exec->env, in place of an earlier value of NAME. */
 void exec_set_env(struct exec_spec *exec, const char *name, const char *value);
 

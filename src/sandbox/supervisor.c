@@ -849,6 +849,7 @@ static void finish_command(struct run *run, const struct rusage *all)
 	finish_disk(run);
 	finish_output(run);
 	run->exec->speaks_of_refusal = run->words.seen;
+	run->exec->speaks_of_network = run->words.network;
 }
 
 /* --- commands --- */
