@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/image_root.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,8 @@ static int find_image(const struct run_options *options, struct store *store, st
 	if (options->pull != PULL_ALWAYS)
 		r = load(&reference, store, ret, err);
 	if (r == 1 && options->pull != PULL_NEVER) {
+		if (options->pull == PULL_MISSING)
+			fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n", name, reference.registry);
 		if (pull(name, err) < 0)
 			return -1;
 		r = load(&reference, store, ret, err);

@@ -745,6 +745,6 @@ void run_options_print_help(FILE *file)
 	}
 	fputs("\nExit status: the command's own; 124 when its time was up; 125 when nsbox failed; 126 when\n"
 	      "the command cannot be executed; 127 when it is not found; 128+N when signal N ended it; 137\n"
-	      "when a limit killed it. nsbox-run(1) has the details.\n",
+	      "when it exceeded its memory. nsbox-run(1) has the details.\n",
 		file);
 }

@@ -139,7 +139,7 @@ int command_export(int argc, char **argv)
 			fputs(help, stdout);
 			return 0;
 		}
-		error_set(&err, 0, "see nsbox images export --help");
+		refuse_option(argv, "images export", &err);
 		return failed(&err);
 	}
 	umask(022);

@@ -42,7 +42,7 @@ static int parse_options(int argc, char **argv, struct import *ret, bool *ret_qu
 		case 'h':
 			return 1;
 		default:
-			return error_set(err, 0, "see nsbox images import --help");
+			return refuse_option(argv, "images import", err);
 		}
 	if (argc - optind < 1 || argc - optind > 2)
 		return error_set(err, 0, "nsbox images import takes a path and a name; see nsbox images import --help");

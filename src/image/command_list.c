@@ -80,7 +80,7 @@ static int parse_options(int argc, char **argv, struct listing *ret, struct erro
 		case 'h':
 			return 1;
 		default:
-			return error_set(err, 0, "see nsbox images %s --help", argv[0]);
+			return refuse_option(argv, argv[0][0] == 'l' ? "images ls" : "images inspect", err);
 		}
 	return 0;
 }

@@ -167,7 +167,7 @@ static int parse_options(int argc, char **argv, struct pull *ret, struct error *
 		case 'h':
 			return 1;
 		default:
-			return error_set(err, 0, "see nsbox pull --help");
+			return refuse_option(argv, "pull", err);
 		}
 	ret->style = progress_style_for(ret->registry.quiet, ret->json);
 	return 0;

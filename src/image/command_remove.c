@@ -31,12 +31,15 @@ static int parse_options(int argc, char **argv, bool *ret_all, struct error *err
 	while ((option = getopt_long(argc, argv, "", ret_all ? longs : longs + 1, NULL)) != -1)
 		switch (option) {
 		case 'a':
+			/* Not by an abbreviation: it forgets everything. */
+			if (strcmp(argv[optind - 1], "--all") != 0)
+				return refuse_option(argv, "images prune", err);
 			*ret_all = true;
 			break;
 		case 'h':
 			return 1;
 		default:
-			return error_set(err, 0, "see nsbox images %s --help", argv[0]);
+			return refuse_option(argv, argv[0][0] == 'r' ? "images rm" : "images prune", err);
 		}
 	return 0;
 }
@@ -60,7 +63,8 @@ static void say_pruned(const struct pruned *pruned)
 {
 	char size[BYTES_TEXT_MAX];
 
-	printf("removed %u layers and %u blobs: %s\n", pruned->layers, pruned->blobs, bytes_text(pruned->bytes, size));
+	printf("removed %u layer%s and %u blob%s: %s\n", pruned->layers, pruned->layers == 1 ? "" : "s", pruned->blobs,
+		pruned->blobs == 1 ? "" : "s", bytes_text(pruned->bytes, size));
 	if (pruned->in_use)
 		printf("%u layers are in use by sandboxes that run, and stay until the next prune\n", pruned->in_use);
 }

@@ -19,6 +19,9 @@ int command_inspect(int argc, char **argv);
 int command_rm(int argc, char **argv);
 int command_prune(int argc, char **argv);
 
+/* An option that getopt_long has refused: an error that says which, and whose --help to see. Returns -1. */
+int refuse_option(char **argv, const char *command, struct error *err);
+
 /* Prints the error; returns EXIT_FAILED. */
 int failed(const struct error *err);
 

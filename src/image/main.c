@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <getopt.h>
 #include <sys/stat.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,17 @@ static const struct {
 	{"prune", command_prune},
 };
 
+int refuse_option(char **argv, const char *command, struct error *err)
+{
+	char option[QUOTED_MAX];
+
+	/* A letter may stand anywhere in its word. */
+	if (optopt && optopt < 256 && argv[optind - 1][0] == '-' && argv[optind - 1][1] != '-')
+		return error_set(err, 0, "unknown option \"-%c\"; see nsbox %s --help", optopt, command);
+	return error_set(err, 0, "option %s is unknown, or lacks its argument; see nsbox %s --help",
+		quoted(argv[optind - 1], option), command);
+}
+
 int failed(const struct error *err)
 {
 	error_print(err);
@@ -74,6 +86,7 @@ int main(int argc, char **argv)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_NOCTTY) != fd)
 			return EXIT_FAILED;
 	umask(077);
+	opterr = 0;
 	if (argc < 2) {
 		fprintf(stderr, "nsbox: no command given; see nsbox images --help\n");
 		return EXIT_FAILED;

@@ -307,7 +307,6 @@ static bool is_worth_another_try(CURLcode code, long status)
 	case CURLE_OK:
 		return status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505);
 	case CURLE_COULDNT_CONNECT:
-	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_OPERATION_TIMEDOUT:
 	case CURLE_PARTIAL_FILE:
 	case CURLE_RECV_ERROR:

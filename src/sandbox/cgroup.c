@@ -49,6 +49,10 @@ static const char sandbox_prefix[] = "nsbox-";
 
 static int set_remedy(struct error *err)
 {
+	if (access("/run/systemd/system", F_OK) != 0)
+		return error_hint(err,
+			"«nsbox check» says what would give it one; or name with --cgroup a cgroup v2 directory that is"
+			" yours, has the memory and pids controllers and no processes in it.");
 	return error_hint(err,
 		"Start nsbox as «systemd-run --user --scope -p Delegate=yes nsbox …» (root: without"
 		" --user), or name with --cgroup a cgroup v2 directory that is yours, has the memory and pids"

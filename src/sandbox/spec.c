@@ -334,6 +334,8 @@ int spec_validate(const struct spec *spec, struct error *err)
 	if (!spec->hostname[0] || strlen(spec->hostname) > 64)
 		return error_set(
 			err, 0, "hostname: \"%s\" must have 1 to 64 characters", spec->hostname);
+	if (strspn(spec->hostname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") != strlen(spec->hostname))
+		return error_set(err, 0, "hostname: \"%s\" may have letters, digits, dots, - and _ only", spec->hostname);
 	if (validate_mounts(spec, err) < 0 || validate_limits(&spec->limits, err) < 0)
 		return -1;
 	for (size_t i = 0; i < spec->files_count; i++)
