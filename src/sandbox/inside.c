@@ -705,6 +705,9 @@ static int allow_writable(const struct landlock *wall, const struct spec *spec, 
 		if (mount && mount->read_only)
 			continue;
 		fd = open_in_root(root->fd, path, O_PATH, 0, 0);
+		/* Covered by a mount that was asked for, as in restrict_root. */
+		if (fd < 0 && !mount && errno == ENOENT)
+			continue;
 		if (fd < 0)
 			return error_set(err, errno, "opening %s inside", path);
 		if (landlock_allow(wall, fd, LANDLOCK_CHANGE, err) < 0)
