@@ -158,6 +158,7 @@ static void take_registry(const char *name, struct reference *reference)
 
 int reference_parse(const char *text, struct reference *ret, struct error *err)
 {
+	static const char too_long[] = "with its registry the name is longer than 255 characters";
 	struct reference reference = {0};
 	char rest[REFERENCE_MAX + 1];
 	size_t length = strlen(text);
@@ -174,9 +175,12 @@ int reference_parse(const char *text, struct reference *ret, struct error *err)
 		return wrong(text, err, "64 hexadecimal digits are an id, not a name");
 	if (take_suffixes(text, rest, &reference, err) < 0)
 		return -1;
-	if (strlen(rest) + sizeof default_namespace > REFERENCE_NAME_MAX)
-		return wrong(text, err, "the name is longer than 255 characters");
+	/* What take_registry adds is part of the name, too: written in full it must be one that is taken again. */
+	if (strlen(rest) + (strchr(rest, '/') ? 0 : sizeof default_namespace - 1) > REFERENCE_NAME_MAX)
+		return wrong(text, err, too_long);
 	take_registry(rest, &reference);
+	if (strlen(reference.registry) + 1 + strlen(reference.repository) > REFERENCE_NAME_MAX)
+		return wrong(text, err, too_long);
 	if (!registry_valid(reference.registry))
 		return wrong(text, err, "the part before the first / is not a host, with or without a port");
 	if (strspn(reference.repository, "abcdefghijklmnopqrstuvwxyz0123456789._-/") !=
