@@ -303,7 +303,7 @@ static int overlay_by_string(unsigned count, bool writable, struct error *err)
 	return openat(AT_FDCWD, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Returns 1 where the kernel does not know «lowerdir+». */
+/* Returns 1 where the kernel does not know «lowerdir+» and says so now. */
 static int add_lowers(int fs, unsigned count, struct error *err)
 {
 	char name[16];
@@ -317,6 +317,10 @@ static int add_lowers(int fs, unsigned count, struct error *err)
 	return 0;
 }
 
+/*
+ * Returns 1 where the kernel does not know «lowerdir+». Before Linux 6.5 overlayfs is not asked about options before
+ * the end, so that it may be any of them that is refused then: the same overlay made otherwise tells.
+ */
 static int configure_overlay(int fs, unsigned count, bool writable, struct error *err)
 {
 	int r = 0;
@@ -330,9 +334,10 @@ static int configure_overlay(int fs, unsigned count, bool writable, struct error
 		return r;
 	if ((writable && (sys_fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "upper", 0) < 0 ||
 				 sys_fsconfig(fs, FSCONFIG_SET_STRING, "workdir", "work", 0) < 0)) ||
-		sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
-		sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return error_set(err, errno, "mounting an overlay");
+		sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
+		return error_set(err, errno, "configuring an overlay");
+	if (sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return count > 1 && errno == EINVAL ? 1 : error_set(err, errno, "mounting an overlay");
 	return 0;
 }
 
