@@ -135,23 +135,6 @@ static int finish_unpacking(struct install *install, struct layer *layer, struct
 	return 0;
 }
 
-/* An opaque root: the layers below are not part of what is seen. */
-static bool is_opaque(const struct unpacker *unpacker)
-{
-	char kind;
-
-	for (off_t at = 0; pread(unpacker->notes, &kind, 1, at) == 1;) {
-		char c;
-		int strings = 0;
-
-		if (kind == 'o')
-			return true;
-		for (at++; strings < 2 && pread(unpacker->notes, &c, 1, at) == 1; at++)
-			strings += c == '\0';
-	}
-	return false;
-}
-
 /* Trees of the layers below, the topmost first; an empty directory where there are none. */
 static int settle_layer(const struct install *install, struct layer *layer, struct error *err)
 {
@@ -188,7 +171,7 @@ static int give_name(const struct install *install, struct layer *layer, struct 
 	const struct store *store = install->store;
 	char name[STORE_NAME_MAX];
 
-	if (is_opaque(&layer->unpacker)) {
+	if (layer->result.opaque) {
 		cleanup_close int fd = openat(layer->unpacker.lock, "opaque", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 		if (fd < 0)

@@ -485,9 +485,16 @@ static int fetch_token(struct registry *registry, const struct challenge *challe
 }
 
 /* Answers a 401. Returns 1 when there is nothing to answer it with. */
-static int answer_challenge(struct registry *registry, const char *header, struct error *err)
+static int answer_challenge(struct registry *registry, const struct request *request, struct error *err)
 {
 	struct challenge challenge = {0};
+	const char *header = request->challenge;
+	long redirections = 0;
+
+	/* Who the registry has sent us to has nothing to ask for: credentials are the registry's. */
+	curl_easy_getinfo(request->curl, CURLINFO_REDIRECT_COUNT, &redirections);
+	if (redirections > 0)
+		return 1;
 
 	challenge_parse(header, &challenge);
 	if (challenge.scheme == CHALLENGE_BEARER)
@@ -575,7 +582,7 @@ static int fetch(struct registry *registry, const char *path, const char *const 
 				free(ret->text);
 			return r;
 		}
-		if (code == CURLE_OK && status == 401 && !answered && (r = answer_challenge(registry, request.challenge, err)) <= 0) {
+		if (code == CURLE_OK && status == 401 && !answered && (r = answer_challenge(registry, &request, err)) <= 0) {
 			request_free(&request);
 			answered = true;
 			if (r < 0)
@@ -728,7 +735,7 @@ static int layer_done(struct registry *registry, struct install *install, struct
 		code = CURLE_PARTIAL_FILE;
 	}
 	if (code == CURLE_OK && status == 401 && !request->token_renewed) {
-		r = answer_challenge(registry, request->challenge, err);
+		r = answer_challenge(registry, request, err);
 		if (r < 0)
 			return -1;
 		request->token_renewed = true;

@@ -14,6 +14,7 @@
 
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/trust.h"
 
 int store_path(char ret[PATH_MAX], struct error *err)
 {
@@ -69,11 +70,20 @@ static int make_store(char *path, struct error *err)
 
 int store_open(bool create, struct store *ret, struct error *err)
 {
+	cleanup_free char *real = NULL;
 	struct store store = {.fd = -1};
+	char path[PATH_MAX];
 	struct stat st;
 
-	if (store_path(store.path, err) < 0)
+	if (store_path(path, err) < 0)
 		return -1;
+	/* What others can write would be run as an image that they have not been asked for. */
+	if (path_check_future(path, &real, err) < 0) {
+		error_context(err, "the store %s", path);
+		return error_hint(err, "set NSBOX_STORE or XDG_DATA_HOME to a folder of your own");
+	}
+	if (snprintf(store.path, PATH_MAX, "%s", real) >= PATH_MAX)
+		return error_set(err, ENAMETOOLONG, "the store");
 	store.fd = open(store.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (store.fd < 0 && errno != ENOENT)
 		return error_set(err, errno, "the store %s", store.path);
@@ -85,10 +95,10 @@ int store_open(bool create, struct store *ret, struct error *err)
 		if (store.fd < 0)
 			return -1;
 	}
-	/* Somebody else's could be changed by them while it is used. */
-	if (fstat(store.fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0)) {
+	/* Itself it must not be like /tmp either, where everybody may add something. */
+	if (fstat(store.fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & (S_IWGRP | S_IWOTH))) {
 		close(store.fd);
-		error_set(err, 0, "the store %s belongs to somebody else (uid %u)", store.path, st.st_uid);
+		error_set(err, 0, "the store %s can be changed by others than you", store.path);
 		return error_hint(err, "set NSBOX_STORE or XDG_DATA_HOME to a folder of your own");
 	}
 	*ret = store;

@@ -19,6 +19,7 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/trust.h"
 
 enum { WALK_FILES_MAX = 16 };
 
@@ -96,10 +97,15 @@ static int remove_inner(
 static int make_and_lock(const char *directory, bool wait)
 {
 	cleanup_close int fd = -1;
+	struct stat status;
 
 	if (mkdir(directory, 0700) < 0 && errno != EEXIST)
 		return -1;
 	fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && (fstat(fd, &status) < 0 || status.st_uid != geteuid())) {
+		errno = EPERM; /* somebody else's, in a folder like /tmp */
+		return -1;
+	}
 	if (fd < 0 || flock(fd, wait ? LOCK_EX : LOCK_EX | LOCK_NB) < 0)
 		return -1;
 	return move_fd(&fd);
@@ -117,9 +123,16 @@ static bool is_still(const char *directory, int fd)
 int cache_begin(
 	const char *path, bool wait, char **ret_directory, int *ret_lock, struct error *err)
 {
-	cleanup_free char *directory = xasprintf("%s.new", path);
+	cleanup_free char *real = NULL, *directory = NULL;
 
-	if (make_parents(path, err) < 0)
+	/* What is made and removed here goes by its path, which must be nobody else's to exchange. */
+	if (path_check_future(path, &real, err) < 0) {
+		error_context(err, "the cache %s", path);
+		return error_hint(err, "set XDG_CACHE_HOME to a folder of your own");
+	}
+	path = real;
+	directory = xasprintf("%s.new", path);
+	if (make_parents(path, err) < 0 || path_check_future(path, NULL, err) < 0)
 		return -1;
 	for (;;) {
 		cleanup_close int lock = make_and_lock(directory, wait);

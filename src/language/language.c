@@ -27,6 +27,7 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/trust.h"
 
 enum { DIRECTORIES_MAX = 2 };
 
@@ -93,10 +94,11 @@ struct directories {
 static void directories_find(struct directories *ret)
 {
 	char *user = user_directory();
+	struct error not_ours;
 
 	ret->count = 0;
-	/* HOME may be another user's, as after setpriv: a folder that cannot be read is none. */
-	if (user && access(user, R_OK | X_OK) == 0)
+	/* HOME may be another user's, as after setpriv or sudo: a folder that cannot be read, or that another can write, is none. */
+	if (user && access(user, R_OK | X_OK) == 0 && path_check_future(user, NULL, &not_ours) == 0)
 		ret->paths[ret->count++] = user;
 	else
 		free(user);

@@ -14,6 +14,7 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/trust.h"
 
 enum { BINDS_MAX = 4 };
 
@@ -120,39 +121,6 @@ static const char *match_manager(const struct manager *manager, const char *real
 	return NULL;
 }
 
-/* Whether others can put something else in the place of `path`: its directory would then be theirs to choose. */
-static bool others_can_write(const struct stat *status)
-{
-	bool own_group =
-		status->st_gid == getegid() && getegid() == geteuid(); /* a group of one user */
-
-	if (status->st_uid != geteuid() && status->st_uid != 0)
-		return true;
-	if (status->st_mode & S_ISVTX)
-		return false; /* as in /tmp: what is ours there is not theirs to exchange */
-	return (status->st_mode & S_IWOTH) ||
-	       ((status->st_mode & S_IWGRP) && status->st_gid != 0 && !own_group);
-}
-
-static int check_writers(const char *directory, struct error *err)
-{
-	cleanup_free char *path = xstrdup(directory);
-	struct stat status;
-
-	for (;;) {
-		char *slash = strrchr(path, '/');
-
-		if (lstat(path[0] ? path : "/", &status) < 0)
-			return error_set(err, errno, "%s", path);
-		if (others_can_write(&status))
-			return error_set(err, 0, "%s can be changed by others than you",
-				path[0] ? path : "/");
-		if (!slash)
-			return 0;
-		*slash = '\0';
-	}
-}
-
 static int check_names(const char *directory, struct error *err)
 {
 	DIR *stream = opendir(directory);
@@ -185,7 +153,7 @@ int manager_check_bind(const char *directory, struct error *err)
 		if (path_is_below(directory, real_home) &&
 			strcmp(directory + strlen(real_home), shared[i]) == 0)
 			return error_set(err, 0, "%s is shared by many programs", directory);
-	return check_writers(directory, err) < 0 ? -1 : check_names(directory, err);
+	return path_check_writers(directory, err) < 0 ? -1 : check_names(directory, err);
 }
 
 static int add_bind(const char *path, char ***binds, struct error *err)

@@ -9,6 +9,8 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
+enum { PATH_PARTS_MAX = 128 }; /* they are made one inside the other */
+
 void spec_init(struct spec *spec)
 {
 	memset(spec, 0, sizeof *spec);
@@ -168,9 +170,14 @@ void exec_add_arg(struct exec_spec *exec, const char *argument)
 /* An absolute path without «..», so that what the user reads is what is meant. */
 static int validate_path(const char *what, const char *path, struct error *err)
 {
+	unsigned parts = 0;
+
 	if (!path || path[0] != '/')
 		return error_set(
 			err, 0, "%s: \"%s\" is not an absolute path", what, path ? path : "");
+	for (const char *part = path; part; part = strchr(part + 1, '/'))
+		if (++parts > PATH_PARTS_MAX)
+			return error_set(err, 0, "%s: the path has more than %d parts", what, PATH_PARTS_MAX);
 	for (const char *part = path; part; part = strchr(part + 1, '/'))
 		if (strncmp(part, "/..", 3) == 0 && (part[3] == '/' || part[3] == '\0'))
 			return error_set(err, 0, "%s: \"%s\" has a \"..\" in it", what, path);

@@ -288,10 +288,14 @@ void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, uid_t first_len
 		if (i == 0 && !stdio->lent && same_object(0, stdio->child[0]) &&
 			fstat(0, &st) == 0 && st.st_uid < first_lent) {
 			stdio->lent = true;
-			stdio->lender_uid = st.st_uid;
 			stdio->lender_gid = st.st_gid;
+			stdio->lender_mode = st.st_mode & 07777;
 		}
-		(void)!fchown(stdio->child[i], uid, gid);
+		/* The caller's own to read only: its owner could write what the caller's next program reads. */
+		if (i == 0 && stdio->lent)
+			(void)!(fchown(stdio->child[i], (uid_t)-1, gid) || fchmod(stdio->child[i], 0640));
+		else
+			(void)!fchown(stdio->child[i], uid, gid);
 	}
 }
 
@@ -302,8 +306,14 @@ void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, uid_t first_len
  */
 static int give_pipe(struct stdio *stdio, int index, struct error *err)
 {
+	char link[32];
+
 	if (is_nameless_pipe(index) && (index == 0 || geteuid() != 0)) {
-		stdio->child[index] = duplicate(index, err);
+		/* By a description of its own: whether reads and writes wait is the description's, and the caller's stays. */
+		snprintf(link, sizeof link, "/proc/self/fd/%d", index);
+		stdio->child[index] = open(link, (index == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+		if (stdio->child[index] < 0)
+			stdio->child[index] = duplicate(index, err);
 		return stdio->child[index] < 0 ? -1 : 0;
 	}
 	return index > 0 ? copy_out(stdio, index, index == 2 && same_object(1, 2), err)
@@ -410,7 +420,7 @@ void stdio_close(struct stdio *stdio)
 {
 	stdio_close_child(stdio);
 	if (stdio->lent)
-		(void)!fchown(0, stdio->lender_uid, stdio->lender_gid);
+		(void)!(fchown(0, (uid_t)-1, stdio->lender_gid) || fchmod(0, stdio->lender_mode));
 	stdio->lent = false;
 	for (int i = 0; i < 2; i++)
 		close_fd(&stdio->captured[i]);

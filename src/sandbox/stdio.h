@@ -35,9 +35,9 @@ struct stdio {
 		[2]; /* our ends of the pipes of standard output and error, non-blocking; or -1 */
 	struct relay relays[3];
 	size_t relays_count;
-	bool lent; /* the caller's pipe at 0 belongs to the sandbox's id until stdio_close */
-	uid_t lender_uid;
+	bool lent; /* the caller's pipe at 0 is the sandbox's group's to read until stdio_close */
 	gid_t lender_gid;
+	mode_t lender_mode;
 };
 
 #define STDIO_NONE ((struct stdio){.child = {-1, -1, -1}, .captured = {-1, -1}})

@@ -27,7 +27,7 @@
 #include "util/error.h"
 #include "util/file.h"
 
-enum { LOWERS_MAX = 512, NOTES_MAX = 512 << 20, RATIO_ABOVE = 256 << 20 };
+enum { LOWERS_MAX = 512, NOTES_MAX = TREE_NOTES_BYTES_MAX + 1, RATIO_ABOVE = 256 << 20 };
 
 struct arguments {
 	bool settle;
@@ -89,6 +89,7 @@ static int unpack(const struct arguments *arguments, struct unpack_result *resul
 {
 	struct stream *stream;
 	struct tree *tree;
+	bool opaque;
 	int root;
 
 	if (confine_to_directory(UNPACK_DIRECTORY, NULL, 0, arguments->layer.owners, err) < 0)
@@ -105,7 +106,10 @@ static int unpack(const struct arguments *arguments, struct unpack_result *resul
 	strcpy(result->digest, "sha256:");
 	if (stream_finish(stream, result->digest + 7, &result->archive_bytes, err) < 0)
 		return -1;
-	return tree_finish(tree, &result->notes, err);
+	if (tree_finish(tree, &result->notes, &opaque, err) < 0)
+		return -1;
+	result->opaque = opaque;
+	return 0;
 }
 
 static int settle_layer(const struct arguments *arguments, struct error *err)

@@ -21,7 +21,7 @@
 #include "util/error.h"
 #include "util/file.h"
 
-enum { LINKS_MAX = 40, XATTR_NAMES_MAX = 64 << 10, XATTR_VALUE_MAX = 64 << 10, MOVES_MAX = 1024 };
+enum { LINKS_MAX = 40, COPIES_MAX = 1024, XATTR_NAMES_MAX = 64 << 10, XATTR_VALUE_MAX = 64 << 10, MOVES_MAX = 1024 };
 
 /* A directory that has been moved to where a link leads. */
 struct move {
@@ -33,6 +33,10 @@ struct settling {
 	bool owners;
 	struct move moves[MOVES_MAX];
 	size_t moves_count;
+	struct copy {
+		char *target, *path;
+	} copies[COPIES_MAX]; /* the newest, to which further links to the same are made */
+	size_t copies_count;
 };
 
 /* --- names --- */
@@ -333,22 +337,39 @@ static int settle_directory(struct settling *settling, const char *noted, struct
 
 /* --- hard links --- */
 
-static int copy_content(int from, int to)
+static int copy_range(int from, int to, off_t at, off_t end)
 {
 	static char buffer[64 << 10];
-	ssize_t n;
 
-	do
-		n = copy_file_range(from, NULL, to, NULL, 1 << 30, 0);
-	while (n > 0);
-	if (n == 0)
-		return 0;
-	if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS)
-		return -1;
-	while ((n = read(from, buffer, sizeof buffer)) > 0)
-		if (write_whole(to, buffer, (size_t)n) < 0)
+	while (at < end) {
+		size_t wanted = (size_t)(end - at) < sizeof buffer ? (size_t)(end - at) : sizeof buffer;
+		ssize_t n = pread(from, buffer, wanted, at);
+
+		if (n <= 0 || pwrite(to, buffer, (size_t)n, at) != n)
 			return -1;
-	return (int)n;
+		at += n;
+	}
+	return 0;
+}
+
+/* Holes stay holes: a file that takes nothing in the layer below must not take its size in this one. */
+static int copy_content(int from, int to)
+{
+	struct stat st;
+	off_t data = 0, hole;
+
+	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+		return -1;
+	while (data < st.st_size) {
+		data = lseek(from, data, SEEK_DATA);
+		if (data < 0)
+			return errno == ENXIO ? 0 : -1;
+		hole = lseek(from, data, SEEK_HOLE);
+		if (hole < 0 || copy_range(from, to, data, hole) < 0)
+			return -1;
+		data = hole;
+	}
+	return 0;
 }
 
 static int copy_file(const struct settling *settling, int from, int dir, const char *name, const char *path, struct error *err)
@@ -379,14 +400,35 @@ static int copy_link(
 	return 0;
 }
 
+/* A second link to what has been copied is one to the copy, and takes no room. */
+static bool link_to_copy(const struct settling *settling, int dir, const char *name, const char *target)
+{
+	for (size_t i = 0; i < settling->copies_count && i < COPIES_MAX; i++)
+		if (strcmp(settling->copies[i].target, target) == 0 &&
+			linkat(settling->layer, settling->copies[i].path, dir, name, 0) == 0)
+			return true;
+	return false;
+}
+
+static void remember_copy(struct settling *settling, const char *target, const char *path)
+{
+	struct copy *copy = &settling->copies[settling->copies_count++ % COPIES_MAX];
+
+	free(copy->target);
+	free(copy->path);
+	*copy = (struct copy){.target = xstrdup(target), .path = xstrdup(path)};
+}
+
 static int make_link_or_copy(
-	const struct settling *settling, int dir, const char *name, const char *path, const char *target, struct error *err)
+	struct settling *settling, int dir, const char *name, const char *path, const char *target, struct error *err)
 {
 	cleanup_close int from = -1;
 	struct stat st;
 
 	if (linkat(settling->layer, target, dir, name, 0) == 0)
 		return 0; /* it came later in the layer itself */
+	if (link_to_copy(settling, dir, name, target))
+		return 0;
 	from = open_in_lower(settling, target, O_PATH | O_NOFOLLOW);
 	if (from < 0 || fstat(from, &st) < 0)
 		return error_set(err, 0, "the hard link %s is to %s, which neither this layer nor those below have", path, target);
@@ -398,10 +440,13 @@ static int make_link_or_copy(
 	from = open_in_lower(settling, target, O_RDONLY | O_NOFOLLOW);
 	if (from < 0)
 		return error_set(err, errno, "opening %s of a layer below", target);
-	return copy_file(settling, from, dir, name, path, err);
+	if (copy_file(settling, from, dir, name, path, err) < 0)
+		return -1;
+	remember_copy(settling, target, path);
+	return 0;
 }
 
-static int settle_hard_link(const struct settling *settling, const char *noted, const char *target, struct error *err)
+static int settle_hard_link(struct settling *settling, const char *noted, const char *target, struct error *err)
 {
 	cleanup_close int dir = -1;
 	char path[PATH_MAX], parent[PATH_MAX];
@@ -440,6 +485,10 @@ int settle(int layer, int lower, const char *notes, size_t length, bool owners, 
 	for (size_t i = 0; i < settling->moves_count; i++) {
 		free(settling->moves[i].from);
 		free(settling->moves[i].to);
+	}
+	for (size_t i = 0; i < COPIES_MAX; i++) {
+		free(settling->copies[i].target);
+		free(settling->copies[i].path);
 	}
 	free(settling);
 	return r;

@@ -31,6 +31,8 @@ struct tree {
 	int root, notes;
 	bool owners;
 	uint32_t notes_count;
+	size_t notes_bytes;
+	bool opaque; /* the root */
 
 	/* The directory of the last entry and those above it, opened: archives go through a tree in order. */
 	int fds[TREE_DEPTH_MAX + 1];
@@ -63,6 +65,9 @@ static int note(struct tree *tree, char kind, const char *path, const char *othe
 
 	if (path_length > PATH_MAX || other_length > PATH_MAX)
 		return error_set(err, ENAMETOOLONG, "%s", path);
+	tree->notes_bytes += length + path_length + other_length;
+	if (tree->notes_bytes > TREE_NOTES_BYTES_MAX)
+		return error_set(err, 0, "too many directories and hard links depend on the layers below");
 	record[0] = kind;
 	memcpy(record + length, path, path_length);
 	memcpy(record + length + path_length, other, other_length);
@@ -561,8 +566,10 @@ int tree_opaque(struct tree *tree, const char *path, struct error *err)
 	const char *name;
 	int dir;
 
-	if (!*path)
-		return note(tree, 'o', "", "", err);
+	if (!*path) {
+		tree->opaque = true;
+		return 0;
+	}
 	/* The directory, made where it is not there yet: the parent of a name in it. */
 	if (snprintf(below, sizeof below, "%s/x", path) >= PATH_MAX)
 		return error_set(err, ENAMETOOLONG, "%s", path);
@@ -608,12 +615,13 @@ static int note_implied(struct tree *tree, struct error *err)
 	return r;
 }
 
-int tree_finish(struct tree *tree, uint32_t *ret_notes, struct error *err)
+int tree_finish(struct tree *tree, uint32_t *ret_notes, bool *ret_opaque, struct error *err)
 {
 	climb_to(tree, 0);
 	if (set_times(tree, err) < 0 || note_implied(tree, err) < 0)
 		return -1;
 	*ret_notes = tree->notes_count;
+	*ret_opaque = tree->opaque;
 	for (size_t i = 0; i < tree->directories_count; i++)
 		free(tree->directories[i].path);
 	for (size_t i = 0; i < tree->implied_count; i++)

@@ -24,6 +24,7 @@ struct tree;
 enum {
 	TREE_DEPTH_MAX = 256,
 	TREE_DIRECTORIES_BYTES_MAX = 256 << 20, /* of memory for the names of directories */
+	TREE_NOTES_BYTES_MAX = 64 << 20,
 };
 
 struct attributes {
@@ -39,8 +40,8 @@ struct attributes {
  */
 struct tree *tree_new(int root, int notes, bool owners);
 
-/* Everything that could only be done once nothing comes into the directories any more; number of notes in *ret_notes. */
-int tree_finish(struct tree *tree, uint32_t *ret_notes, struct error *err);
+/* Everything that could only be done once nothing comes into the directories any more; number of notes in *ret_notes, *ret_opaque: nothing below the layer shows. */
+int tree_finish(struct tree *tree, uint32_t *ret_notes, bool *ret_opaque, struct error *err);
 
 /* Each replaces what of another kind has the name, and makes the directories above where they are missing. */
 int tree_directory(struct tree *tree, const char *path, const struct attributes *attributes, struct error *err);

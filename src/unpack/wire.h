@@ -11,7 +11,6 @@
  *     «d» PATH           a directory that the archive has something in without naming it: its
  *                        attributes are those of the layers below
  *     «l» PATH, TARGET   a hard link to something that the archive does not have
- *     «o»                the root of the layer is opaque: nothing below it shows
  */
 
 #include <stdbool.h>
@@ -36,6 +35,7 @@ struct blob_progress {
 struct unpack_result {
 	uint32_t failed;
 	uint32_t notes;		 /* their number */
+	uint32_t opaque;	 /* the root of the layer is: nothing below it shows */
 	struct error error;	 /* with `failed`; foreign bytes in it: make it printable */
 	char digest[72];	 /* the diff id, «sha256:…» */
 	uint64_t archive_bytes;	 /* of the uncompressed archive */
