@@ -278,7 +278,7 @@ static bool is_nameless_pipe(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
-void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, uid_t first_lent)
+void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, gid_t first_lent)
 {
 	struct stat st;
 
@@ -286,7 +286,7 @@ void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, uid_t first_len
 		if (stdio->child[i] < 0 || !is_nameless_pipe(stdio->child[i]))
 			continue;
 		if (i == 0 && !stdio->lent && same_object(0, stdio->child[0]) &&
-			fstat(0, &st) == 0 && st.st_uid < first_lent) {
+			fstat(0, &st) == 0 && st.st_gid < first_lent) {
 			stdio->lent = true;
 			stdio->lender_gid = st.st_gid;
 			stdio->lender_mode = st.st_mode & 07777;

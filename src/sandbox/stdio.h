@@ -53,10 +53,10 @@ int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, boo
 
 /*
  * Root: /dev/stdin and its kin open a pipe anew, and a pipe belongs to who made it. The sandbox's id becomes
- * the owner of the command's; of the caller's own, at 0, until stdio_close. Owners from `first_lent` on are
- * other sandboxes, which give back themselves.
+ * the owner of the command's; the caller's own, at 0, its group may read until stdio_close. Groups from `first_lent`
+ * on are other sandboxes', which give back themselves.
  */
-void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, uid_t first_lent);
+void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, gid_t first_lent);
 
 /* Closes the command's ends in the supervisor, once the command has them. */
 void stdio_close_child(struct stdio *stdio);

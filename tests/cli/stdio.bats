@@ -331,3 +331,17 @@ os.execv(sys.argv[1], ["nsbox", "run", "true"])' "$nsbox"
   [ "$status" = 125 ]
   [[ $output = "nsbox: standard input is"* ]]
 }
+
+@test "pipes: whether reads and writes of the caller's wait stays the caller's" {
+  command -v python3 >/dev/null || skip "no python3"
+  run bash -c "(for i in 1 2 3; do echo item\$i; sleep 0.4; done) | (while read -r line; do echo got \$line
+    '$nsbox' run -- python3 -c 'import os; os.set_blocking(0, False); os.set_blocking(1, False)'; done)"
+  [ "$status" = 0 ]
+  [ "$output" = $'got item1\ngot item2\ngot item3' ]
+}
+
+@test "pipes: as root, standard input can be opened again to be read, and not to be written or changed" {
+  am_root || skip "needs root"
+  run bash -c "echo x | { '$nsbox' run -- sh -c 'echo evil >/proc/self/fd/0; chmod 777 /proc/self/fd/0; cat /dev/stdin'; stat -Lc %a:%u:%g /dev/stdin; }"
+  [[ $output = *"ermission denied"*$'\nx\n600:0:0' ]]
+}
