@@ -264,3 +264,21 @@ END
   [ "$(cat first second | wc -l)" = 1 ]
   [ "$(ls cache/nsbox | wc -l)" = 1 ]
 }
+
+@test "root with the HOME of another user: nothing is written, removed or taken there" {
+  am_root || skip "needs root"
+  unset XDG_CONFIG_HOME XDG_CACHE_HOME
+  mkdir -p theirs/.config/nsbox/languages theirs/.cache
+  add_cached slow 'echo x >$1/half'
+  mv config/nsbox/languages/slow.json theirs/.config/nsbox/languages/
+  chown -R 65534 theirs
+  HOME=$place/theirs languages --warm slow
+  [ "$status" = 125 ]
+  [[ $stderr = *"unknown language"*slow* ]] # of a folder that its owner can change
+  mkdir -p mine/nsbox/languages
+  cp theirs/.config/nsbox/languages/slow.json mine/nsbox/languages/
+  HOME=$place/theirs XDG_CONFIG_HOME=$place/mine languages --warm slow
+  [ "$status" = 125 ]
+  [[ $stderr = *"$place/theirs"*"can be changed by others than you"* ]]
+  [ -z "$(ls -A theirs/.cache)" ]
+}

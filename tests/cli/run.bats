@@ -551,3 +551,17 @@ print("served")'
   run bash -c "'$pty' -- '$nsbox' run -- seq 20000 | tr -d '\r' | grep -x '[0-9]\+' | sha256sum"
   [ "$output" = "$(seq 20000 | sha256sum)" ]
 }
+
+@test "--image: a store that others can change is not used" {
+  mkdir open
+  chmod 1777 open
+  NSBOX_STORE=$PWD/open box --image a --pull never -- true
+  [ "$status" = 125 ]
+  [[ $stderr = *"the store $PWD/open can be changed by others than you"* ]]
+  am_root || return 0
+  mkdir theirs
+  chown 65534 theirs
+  NSBOX_STORE=$PWD/theirs/store box --image a --pull never -- true
+  [ "$status" = 125 ]
+  [[ $stderr = *"$PWD/theirs can be changed by others than you"* ]]
+}
