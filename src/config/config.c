@@ -398,6 +398,9 @@ int config_read(const char *file, struct config *config, struct error *err)
 	object = json_loadb(text, length, JSON_REJECT_DUPLICATES, &syntax);
 	if (!object) {
 		error_set(err, 0, "%s:%d: %s", file, syntax.line, syntax.text);
+		/* The name invites to write «key = value». */
+		if (strchr("{[", text[strspn(text, " \t\r\n")]))
+			return -1;
 		return error_hint(err, "the file is one JSON object, such as {\"limits\": {\"memory\": \"1g\"}}; see nsbox.conf(5)");
 	}
 	if (json_is_object(object))

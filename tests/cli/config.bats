@@ -152,6 +152,10 @@ call() { # $1: arguments of execute_code
   refused "$file: limits.memory: \"12 parsecs\" is not a size; write it as 512m or 1g"
   configure '{"seccomp": "~/x.json"}'
   refused "$file: seccomp: \"~/x.json\": no shell puts a home in place of the ~; write $HOME/x.json"
+  configure 'memory = 64m'
+  run "$nsbox" run true
+  [ "$status" = 125 ]
+  [[ $output = "nsbox: $file:1: "*"the file is one JSON object, such as {"* ]]
   configure '{"netwrk": "none"}'
   refused "$file: \"netwrk\": unknown key; here there are limits, network, seccomp, cgroup, require_cgroup, mcp, env"
   run "$nsbox" run --json true
