@@ -223,6 +223,36 @@ def _(place):
         place.nsbox("images", "prune", "--all").ok()
 
 
+@test("redirected to a host that asks for credentials: it gets none")
+def _(place):
+    from test_access import credentials, encoded
+
+    for path in ("/manifests/", "/blobs/"):
+        with Stub(shared(layout)) as other:
+            def ask(request, kind, name):
+                if request.path.startswith("/token"):
+                    request.send(200, b'{"token": "x"}')
+                else:
+                    request.send(401, headers={"WWW-Authenticate": f'Bearer realm="http://{other.name}/token",service="s"'})
+                return True
+
+            other.hook = ask
+
+            def hook(request, kind, name):
+                if path not in request.path:
+                    return False
+                request.send(307, headers={"Location": f"http://{other.name}/elsewhere"})
+                return True
+
+            with Stub(shared(layout), hook) as stub:
+                environment = credentials(place, {"auths": {stub.name: {"auth": encoded("user", "word")}}})
+                pull(place, stub, env=environment).refused("does not allow it")
+                check(other.seen, "nobody was asked")
+                for seen in other.seen:
+                    check("Authorization" not in seen[2], f"credentials went to another host: {seen[:2]}")
+                    check("/token" not in seen[1], "the other host's token server was asked")
+
+
 @test("redirected to a file, or from HTTPS to HTTP: not followed", ("openssl",))
 def _(place):
     from test_access import authority, trust
