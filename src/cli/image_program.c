@@ -48,7 +48,8 @@ int image_program_execute(char **argv, struct error *err)
 	execv(path, words);
 	error_set(err, errno, "starting %s", path);
 	if (err->errnum == ENOENT)
-		error_hint(err, "nsbox was built or installed without it; install the whole of nsbox, or configure it without --disable-images");
+		error_hint(err,
+			"nsbox was built or installed without it; install the whole of nsbox, or configure it without --disable-images");
 	return -1;
 }
 

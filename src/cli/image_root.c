@@ -27,7 +27,8 @@ static int pull(const char *name, struct error *err)
 }
 
 /* Returns 1 where the store has no such image. */
-static int load(const struct reference *reference, struct store *store, struct image_record *ret, struct error *err)
+static int load(const struct reference *reference, struct store *store, struct image_record *ret,
+	struct error *err)
 {
 	int r = store_open(false, store, err);
 
@@ -38,7 +39,8 @@ static int load(const struct reference *reference, struct store *store, struct i
 	return r;
 }
 
-static int find_image(const struct run_options *options, struct store *store, struct image_record *ret, struct error *err)
+static int find_image(const struct run_options *options, struct store *store,
+	struct image_record *ret, struct error *err)
 {
 	char name[REFERENCE_MAX + 1];
 	struct reference reference;
@@ -52,7 +54,8 @@ static int find_image(const struct run_options *options, struct store *store, st
 		r = load(&reference, store, ret, err);
 	if (r == 1 && options->pull != PULL_NEVER) {
 		if (options->pull == PULL_MISSING)
-			fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n", name, reference.registry);
+			fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n",
+				name, reference.registry);
 		if (pull(name, err) < 0)
 			return -1;
 		r = load(&reference, store, ret, err);
@@ -64,7 +67,8 @@ static int find_image(const struct run_options *options, struct store *store, st
 }
 
 /* The topmost first, as overlayfs has them. The locks are kept by the process. */
-static int take_layers(const struct store *store, const struct image_record *record, struct spec *spec, struct error *err)
+static int take_layers(const struct store *store, const struct image_record *record,
+	struct spec *spec, struct error *err)
 {
 	size_t count = 0;
 
@@ -79,8 +83,8 @@ static int take_layers(const struct store *store, const struct image_record *rec
 		if (tree < 0)
 			return error_hint(err, "pull or import the image again");
 		close_fd(&tree);
-		spec->root_layers[count++] =
-			xasprintf("%s/%s/fs", store->path, store_layer_name(record->layers[i].chain_id, name));
+		spec->root_layers[count++] = xasprintf("%s/%s/fs", store->path,
+			store_layer_name(record->layers[i].chain_id, name));
 	}
 	return 0;
 }
@@ -96,9 +100,11 @@ static void take_directories(const struct image_record *record, struct spec *spe
 }
 
 /* image-spec, config.md: Entrypoint and Cmd. What is on the command line stands for Cmd. */
-static int take_command(const struct run_options *options, const struct image_record *record, struct exec_spec *exec, struct error *err)
+static int take_command(const struct run_options *options, const struct image_record *record,
+	struct exec_spec *exec, struct error *err)
 {
-	char **command = options->operands[0] || options->entrypoint ? options->operands : record->command;
+	char **command =
+		options->operands[0] || options->entrypoint ? options->operands : record->command;
 
 	if (!options->entrypoint)
 		for (char **word = record->entrypoint; word && *word; word++)
@@ -126,8 +132,8 @@ static void take_env(const struct image_record *record, struct exec_spec *exec)
 	}
 }
 
-static int take_record(struct run_options *options, const struct store *store, const struct image_record *record, uint64_t timeout_ms,
-	struct error *err)
+static int take_record(struct run_options *options, const struct store *store,
+	const struct image_record *record, uint64_t timeout_ms, struct error *err)
 {
 	struct spec *spec = &options->spec;
 	struct exec_spec *exec = &spec->execs[spec->execs_count];
@@ -148,7 +154,9 @@ static int take_record(struct run_options *options, const struct store *store, c
 	exec->timeout_ms = timeout_ms;
 	exec->stdin_kind = STDIN_INHERIT;
 	exec->phase = "run";
-	exec->cwd = record->working_directory && record->working_directory[0] == '/' ? xstrdup(record->working_directory) : NULL;
+	exec->cwd = record->working_directory && record->working_directory[0] == '/'
+			    ? xstrdup(record->working_directory)
+			    : NULL;
 	take_env(record, exec);
 	return take_command(options, record, exec, err);
 }

@@ -44,7 +44,9 @@ void credentials_free(struct credentials *credentials)
 
 static bool helper_name_valid(const char *name)
 {
-	return *name && !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] &&
+	return *name &&
+	       !name[strspn(name,
+		       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] &&
 	       name[0] != '.';
 }
 
@@ -58,7 +60,8 @@ static int run_helper(const char *name, const char *server, char **ret, struct e
 	size_t length;
 	pid_t pid;
 
-	if (in < 0 || write_whole(in, server, strlen(server)) < 0 || lseek(in, 0, SEEK_SET) < 0 || pipe2(out, O_CLOEXEC) < 0)
+	if (in < 0 || write_whole(in, server, strlen(server)) < 0 || lseek(in, 0, SEEK_SET) < 0 ||
+		pipe2(out, O_CLOEXEC) < 0)
 		return error_set(err, errno, "preparing to run %s", program);
 	pid = fork();
 	if (pid == 0) {
@@ -74,13 +77,16 @@ static int run_helper(const char *name, const char *server, char **ret, struct e
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
 		return error_set(err, errno, "running %s", program);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
-		error_set(err, 0, "%s, which keeps the credentials for %s, is not in PATH", program, server);
-		return error_hint(err, "install it, or take \"credsStore\" or \"credHelpers\" out of the configuration of Docker or Podman");
+		error_set(err, 0, "%s, which keeps the credentials for %s, is not in PATH", program,
+			server);
+		return error_hint(err,
+			"install it, or take \"credsStore\" or \"credHelpers\" out of the configuration of Docker or Podman");
 	}
 	return status == 0 && *ret ? 0 : 1; /* it has none for this registry */
 }
 
-static int ask_helper(const char *name, const char *server, struct credentials *ret, struct error *err)
+static int ask_helper(
+	const char *name, const char *server, struct credentials *ret, struct error *err)
 {
 	cleanup_free char *text = NULL;
 	const char *user, *secret;
@@ -103,12 +109,17 @@ static int ask_helper(const char *name, const char *server, struct credentials *
 	}
 	explicit_bzero(text, strlen(text));
 	json_decref(root);
-	return user && secret ? 0 : error_set(err, 0, "docker-credential-%s says nothing that could be understood", name);
+	return user && secret
+		       ? 0
+		       : error_set(err, 0,
+				 "docker-credential-%s says nothing that could be understood",
+				 name);
 }
 
 /* --- files --- */
 
-static int decode_auth(const char *file, const char *text, struct credentials *ret, struct error *err)
+static int decode_auth(
+	const char *file, const char *text, struct credentials *ret, struct error *err)
 {
 	void *decoded;
 	size_t length;
@@ -124,10 +135,13 @@ static int decode_auth(const char *file, const char *text, struct credentials *r
 	}
 	explicit_bzero(decoded, length);
 	free(decoded);
-	return colon ? 0 : error_set(err, 0, "%s: an \"auth\" has no colon between user and password", file);
+	return colon ? 0
+		     : error_set(err, 0, "%s: an \"auth\" has no colon between user and password",
+			       file);
 }
 
-static int take_entry(const char *file, const json_t *entry, struct credentials *ret, struct error *err)
+static int take_entry(
+	const char *file, const json_t *entry, struct credentials *ret, struct error *err)
 {
 	const char *token = json_string_value(json_object_get(entry, "identitytoken"));
 	const char *auth = json_string_value(json_object_get(entry, "auth"));
@@ -161,7 +175,8 @@ static const json_t *find_key(const json_t *object, const char *name)
 }
 
 /* The entry of the longest path: host/a/b, host/a, host. *ret_key: what it is called. */
-static const json_t *find_longest(const json_t *object, const struct reference *reference, char ret_key[KEY_MAX])
+static const json_t *find_longest(
+	const json_t *object, const struct reference *reference, char ret_key[KEY_MAX])
 {
 	const json_t *entry;
 	char *slash;
@@ -181,9 +196,11 @@ static const json_t *find_longest(const json_t *object, const struct reference *
 }
 
 /* Returns 1 where it has nothing for this registry. */
-static int search(const char *file, const json_t *root, const struct reference *reference, struct credentials *ret, struct error *err)
+static int search(const char *file, const json_t *root, const struct reference *reference,
+	struct credentials *ret, struct error *err)
 {
-	const char *server = strcmp(reference->registry, docker_hub) == 0 ? docker_hub_key : reference->registry;
+	const char *server =
+		strcmp(reference->registry, docker_hub) == 0 ? docker_hub_key : reference->registry;
 	const char *store = json_string_value(json_object_get(root, "credsStore"));
 	const json_t *helper, *entry;
 	char key[KEY_MAX];
@@ -200,7 +217,8 @@ static int search(const char *file, const json_t *root, const struct reference *
 	return json_is_object(entry) ? take_entry(file, entry, ret, err) : 1;
 }
 
-static int search_file(const char *file, const struct reference *reference, struct credentials *ret, struct error *err)
+static int search_file(const char *file, const struct reference *reference, struct credentials *ret,
+	struct error *err)
 {
 	cleanup_close int fd = open(file, O_RDONLY | O_CLOEXEC);
 	cleanup_free char *text = NULL;
@@ -224,7 +242,8 @@ static int search_file(const char *file, const struct reference *reference, stru
 
 int credentials_find(const struct reference *reference, struct credentials *ret, struct error *err)
 {
-	const char *home = getenv("HOME") ?: "", *runtime = getenv("XDG_RUNTIME_DIR"), *config = getenv("XDG_CONFIG_HOME");
+	const char *home = getenv("HOME") ?: "", *runtime = getenv("XDG_RUNTIME_DIR"),
+		   *config = getenv("XDG_CONFIG_HOME");
 	const char *docker = getenv("DOCKER_CONFIG"), *own = getenv("REGISTRY_AUTH_FILE");
 	char files[4][PATH_MAX] = {"", "", "", ""};
 
@@ -313,7 +332,8 @@ void challenge_parse(const char *header, struct challenge *ret)
 		else if (length == 5 && strncasecmp(header, "Basic", 5) == 0)
 			challenge.scheme = CHALLENGE_BASIC;
 		header = take_parameters(header + length, &challenge);
-		if (challenge.scheme > ret->scheme && (challenge.scheme != CHALLENGE_BEARER || challenge.realm[0]))
+		if (challenge.scheme > ret->scheme &&
+			(challenge.scheme != CHALLENGE_BEARER || challenge.realm[0]))
 			*ret = challenge;
 	}
 }

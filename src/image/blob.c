@@ -66,7 +66,8 @@ static int take_up(struct blob *blob, struct error *err)
 		blob->written += (uint64_t)n;
 	}
 	if (n < 0)
-		return error_set(err, errno, "reading what there is of %.19s", blob->descriptor.digest);
+		return error_set(
+			err, errno, "reading what there is of %.19s", blob->descriptor.digest);
 	return blob->written > blob->descriptor.size ? blob_restart(blob, err) : 0;
 }
 
@@ -75,7 +76,8 @@ static int open_whole(const struct store *store, const struct descriptor *descri
 {
 	char name[STORE_NAME_MAX];
 	struct stat st;
-	int fd = openat(store->fd, store_blob_name(descriptor->digest, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(store->fd, store_blob_name(descriptor->digest, name),
+		O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd >= 0 && (fstat(fd, &st) < 0 || (uint64_t)st.st_size != descriptor->size)) {
 		close(fd);
@@ -85,7 +87,8 @@ static int open_whole(const struct store *store, const struct descriptor *descri
 	return fd;
 }
 
-enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor, struct blob *ret, struct error *err)
+enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor,
+	struct blob *ret, struct error *err)
 {
 	struct blob blob = {.fd = open_whole(store, descriptor), .descriptor = *descriptor};
 	struct stat locked, named;
@@ -104,10 +107,13 @@ enum blob_state blob_open(const struct store *store, const struct descriptor *de
 		return error_set(err, errno, "writing %s/%s", store->path, part);
 	if (flock(blob.fd, LOCK_EX | LOCK_NB) < 0) {
 		close(blob.fd);
-		return errno == EWOULDBLOCK ? BLOB_BUSY : error_set(err, errno, "locking %s/%s", store->path, part);
+		return errno == EWOULDBLOCK
+			       ? BLOB_BUSY
+			       : error_set(err, errno, "locking %s/%s", store->path, part);
 	}
 	/* Whoever had the lock before may have finished it, or thrown it away. */
-	if (fstat(blob.fd, &locked) < 0 || fstatat(store->fd, part, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if (fstat(blob.fd, &locked) < 0 ||
+		fstatat(store->fd, part, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
 		locked.st_ino != named.st_ino) {
 		close(blob.fd);
 		return BLOB_BUSY;
@@ -124,11 +130,14 @@ int blob_write(struct blob *blob, const void *data, size_t length, struct error 
 {
 	if (length > blob->descriptor.size - blob->written) {
 		blob_restart(blob, err);
-		return error_set(err, 0, "%.19s is larger than the %" PRIu64 " bytes that its manifest says",
+		return error_set(err, 0,
+			"%.19s is larger than the %" PRIu64 " bytes that its manifest says",
 			blob->descriptor.digest, blob->descriptor.size);
 	}
-	if (lseek(blob->fd, (off_t)blob->written, SEEK_SET) < 0 || write_whole(blob->fd, data, length) < 0)
-		return error_set(err, errno, "writing %.19s into the store", blob->descriptor.digest);
+	if (lseek(blob->fd, (off_t)blob->written, SEEK_SET) < 0 ||
+		write_whole(blob->fd, data, length) < 0)
+		return error_set(
+			err, errno, "writing %.19s into the store", blob->descriptor.digest);
 	EVP_DigestUpdate(blob->hash, data, length);
 	blob->written += length;
 	return 0;
@@ -137,7 +146,8 @@ int blob_write(struct blob *blob, const void *data, size_t length, struct error 
 int blob_restart(struct blob *blob, struct error *err)
 {
 	if (ftruncate(blob->fd, 0) < 0)
-		return error_set(err, errno, "emptying what there is of %.19s", blob->descriptor.digest);
+		return error_set(
+			err, errno, "emptying what there is of %.19s", blob->descriptor.digest);
 	return start_hash(blob, err);
 }
 
@@ -149,16 +159,18 @@ int blob_finish(const struct store *store, struct blob *blob, struct error *err)
 	part_name(blob->descriptor.digest, part);
 	if (blob->written < blob->descriptor.size) {
 		unlinkat(store->fd, part, 0);
-		return error_set(err, 0, "%.19s has %" PRIu64 " bytes; its manifest says %" PRIu64, blob->descriptor.digest,
-			blob->written, blob->descriptor.size);
+		return error_set(err, 0, "%.19s has %" PRIu64 " bytes; its manifest says %" PRIu64,
+			blob->descriptor.digest, blob->written, blob->descriptor.size);
 	}
 	EVP_DigestFinal_ex(blob->hash, hash, NULL);
 	digest_format(hash, digest);
 	if (strcmp(digest, blob->descriptor.digest) != 0) {
 		unlinkat(store->fd, part, 0);
-		error_set(err, 0, "what came for %.19s… has the digest %.19s…: it was damaged or changed on the way",
+		error_set(err, 0,
+			"what came for %.19s… has the digest %.19s…: it was damaged or changed on the way",
 			blob->descriptor.digest, digest);
-		return error_hint(err, "it has been thrown away; try again, and if it happens again tell whoever runs the registry");
+		return error_hint(err,
+			"it has been thrown away; try again, and if it happens again tell whoever runs the registry");
 	}
 	if (renameat(store->fd, part, store->fd, store_blob_name(digest, name)) < 0)
 		return error_set(err, errno, "moving %.19s to its place in the store", digest);
@@ -172,7 +184,8 @@ void blob_close(const struct store *store, struct blob *blob)
 
 	/* Nothing has come that could be gone on with. The lock is still held. */
 	if (blob->hash && fstat(blob->fd, &open) == 0 && open.st_size == 0 &&
-		fstatat(store->fd, part_name(blob->descriptor.digest, part), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+		fstatat(store->fd, part_name(blob->descriptor.digest, part), &named,
+			AT_SYMLINK_NOFOLLOW) == 0 &&
 		named.st_ino == open.st_ino)
 		unlinkat(store->fd, part, 0);
 	close_fd(&blob->fd);
@@ -180,8 +193,8 @@ void blob_close(const struct store *store, struct blob *blob)
 	blob->hash = NULL;
 }
 
-int blob_read(const struct store *store, const struct descriptor *descriptor, size_t max, char **ret, size_t *ret_length,
-	struct error *err)
+int blob_read(const struct store *store, const struct descriptor *descriptor, size_t max,
+	char **ret, size_t *ret_length, struct error *err)
 {
 	cleanup_close int fd = open_whole(store, descriptor);
 	cleanup_free char *text = NULL;
@@ -193,13 +206,15 @@ int blob_read(const struct store *store, const struct descriptor *descriptor, si
 		return error_set(err, errno, "reading %.19s from the store", descriptor->digest);
 	digest_of(text, *ret_length, digest);
 	if (strcmp(digest, descriptor->digest) != 0)
-		return error_set(err, 0, "%.19s in the store %s is damaged", descriptor->digest, store->path);
+		return error_set(err, 0, "%.19s in the store %s is damaged", descriptor->digest,
+			store->path);
 	*ret = text;
 	text = NULL;
 	return 0;
 }
 
-int blob_store(const struct store *store, const void *data, size_t length, char ret[DIGEST_SIZE], struct error *err)
+int blob_store(const struct store *store, const void *data, size_t length, char ret[DIGEST_SIZE],
+	struct error *err)
 {
 	struct descriptor descriptor = {.size = length};
 	struct blob blob;
@@ -220,7 +235,8 @@ int blob_store(const struct store *store, const void *data, size_t length, char 
 			return 0;
 		}
 		if (try == 500)
-			return error_set(err, EBUSY, "another process writes %.19s", descriptor.digest);
+			return error_set(
+				err, EBUSY, "another process writes %.19s", descriptor.digest);
 		usleep(10000);
 	}
 	r = blob_restart(&blob, err);

@@ -31,7 +31,8 @@ enum blob_state {
 };
 
 /* Opens the blob of `descriptor` for writing, or finds out why not. Close it with blob_close. */
-enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor, struct blob *ret, struct error *err);
+enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor,
+	struct blob *ret, struct error *err);
 
 /* Appends. More than the descriptor says is an error, and all of it is thrown away. */
 int blob_write(struct blob *blob, const void *data, size_t length, struct error *err);
@@ -48,11 +49,12 @@ int blob_finish(const struct store *store, struct blob *blob, struct error *err)
 void blob_close(const struct store *store, struct blob *blob);
 
 /* A whole document: reads the blob of `descriptor` from the store into *ret (malloc'd, with a NUL). Returns 1 where it is not there. */
-int blob_read(const struct store *store, const struct descriptor *descriptor, size_t max, char **ret, size_t *ret_length,
-	struct error *err);
+int blob_read(const struct store *store, const struct descriptor *descriptor, size_t max,
+	char **ret, size_t *ret_length, struct error *err);
 
 /* Writes a document into the store. Its digest is put into *ret. */
-int blob_store(const struct store *store, const void *data, size_t length, char ret[DIGEST_SIZE], struct error *err);
+int blob_store(const struct store *store, const void *data, size_t length, char ret[DIGEST_SIZE],
+	struct error *err);
 
 /* «sha256:…» of a hash's 32 bytes, and of `length` bytes of data. */
 void digest_format(const unsigned char hash[static 32], char ret[DIGEST_SIZE]);

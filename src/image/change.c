@@ -26,9 +26,11 @@ enum { NAME_DEPTH_MAX = 64, BOOT_ID_SIZE = 64 };
 
 /* Calls `each` with the names in a directory below the store. */
 static int for_names(const struct store *store, const char *directory,
-	int (*each)(void *data, const char *directory, const char *name, struct error *err), void *data, struct error *err)
+	int (*each)(void *data, const char *directory, const char *name, struct error *err),
+	void *data, struct error *err)
 {
-	int fd = openat(store->fd, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
+	int fd = openat(store->fd, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+	    r = 0;
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
 
@@ -83,8 +85,8 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int store_list(const struct store *store, int (*each)(void *data, const struct image_record *record), void *data,
-	struct error *err)
+int store_list(const struct store *store,
+	int (*each)(void *data, const struct image_record *record), void *data, struct error *err)
 {
 	struct names names = {.store = store};
 	int r = for_names(store, "images", collect_name, &names, err);
@@ -107,14 +109,17 @@ int store_list(const struct store *store, int (*each)(void *data, const struct i
 	return r;
 }
 
-int store_remove_image(const struct store *store, const struct reference *reference, struct error *err)
+int store_remove_image(
+	const struct store *store, const struct reference *reference, struct error *err)
 {
 	char name[STORE_IMAGE_NAME_MAX];
 	char *slash;
 
 	store_image_name(reference, name);
 	if (unlinkat(store->fd, name, 0) < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 1 : error_set(err, errno, "removing %s/%s", store->path, name);
+		return errno == ENOENT || errno == ENOTDIR
+			       ? 1
+			       : error_set(err, errno, "removing %s/%s", store->path, name);
 	/* Directories that have become empty, but for «images» itself. */
 	while ((slash = strrchr(name, '/')) && strchr(name, '/') != slash) {
 		*slash = '\0';
@@ -188,7 +193,8 @@ static uint64_t bytes_below(int dir, const char *name, unsigned depth)
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
 			fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		bytes += S_ISDIR(st.st_mode) ? bytes_below(fd, entry->d_name, depth + 1) : (uint64_t)st.st_blocks * 512;
+		bytes += S_ISDIR(st.st_mode) ? bytes_below(fd, entry->d_name, depth + 1)
+					     : (uint64_t)st.st_blocks * 512;
 	}
 	closedir(stream);
 	return bytes;
@@ -247,8 +253,10 @@ static int prune(const struct store *store, struct pruned *ret, struct error *er
 	struct pruning pruning = {.store = store, .pruned = ret};
 	int r = store_list(store, add_references, &pruning, err);
 
-	qsort(pruning.layers.digests, pruning.layers.count, sizeof *pruning.layers.digests, compare_digests);
-	qsort(pruning.blobs.digests, pruning.blobs.count, sizeof *pruning.blobs.digests, compare_digests);
+	qsort(pruning.layers.digests, pruning.layers.count, sizeof *pruning.layers.digests,
+		compare_digests);
+	qsort(pruning.blobs.digests, pruning.blobs.count, sizeof *pruning.blobs.digests,
+		compare_digests);
 	if (r == 0)
 		r = for_names(store, "layers", prune_layer, &pruning, err);
 	if (r == 0)
@@ -262,7 +270,8 @@ static int prune(const struct store *store, struct pruned *ret, struct error *er
 
 static int open_lock(const struct store *store, int kind, struct error *err)
 {
-	cleanup_close int fd = openat(store->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	cleanup_close int fd =
+		openat(store->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int r;
 
 	if (fd < 0)

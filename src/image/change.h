@@ -21,7 +21,7 @@ int store_begin_adding(const struct store *store, struct error *err);
 
 struct pruned {
 	unsigned layers, blobs, in_use; /* numbers; layers of live sandboxes stay */
-	uint64_t bytes;			/* of blobs, and of files in layers */
+	uint64_t bytes;                 /* of blobs, and of files in layers */
 };
 
 /*
@@ -30,13 +30,14 @@ struct pruned {
 int store_prune(const struct store *store, struct pruned *ret, struct error *err);
 
 /* Forgets an image. Returns 1 where there is none. Its layers go with store_prune. */
-int store_remove_image(const struct store *store, const struct reference *reference, struct error *err);
+int store_remove_image(
+	const struct store *store, const struct reference *reference, struct error *err);
 
 /*
  * Calls `each` for all images, sorted by name. What is damaged is named on standard error and left out. Returns what
  * `each` returned, where that was not 0, and stops then.
  */
-int store_list(const struct store *store, int (*each)(void *data, const struct image_record *record), void *data,
-	struct error *err);
+int store_list(const struct store *store,
+	int (*each)(void *data, const struct image_record *record), void *data, struct error *err);
 
 #endif

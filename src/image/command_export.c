@@ -29,7 +29,8 @@ static const char help[] =
 
 enum { COPY_CHUNK = 1 << 20 };
 
-static int copy_blob(const struct store *store, int to, const char *digest, uint64_t *ret_size, struct error *err)
+static int copy_blob(const struct store *store, int to, const char *digest, uint64_t *ret_size,
+	struct error *err)
 {
 	static char chunk[COPY_CHUNK];
 	char name[STORE_NAME_MAX];
@@ -40,8 +41,11 @@ static int copy_blob(const struct store *store, int to, const char *digest, uint
 	in = openat(store->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	/* Layers are known by their content: one that is there is not fetched, however it is compressed. */
 	if (in < 0 && errno == ENOENT) {
-		error_set(err, 0, "the blob %.19s is not in the store, since its layer came with another image, packed otherwise", digest);
-		return error_hint(err, "remove both with nsbox images rm, then pull or import this one again");
+		error_set(err, 0,
+			"the blob %.19s is not in the store, since its layer came with another image, packed otherwise",
+			digest);
+		return error_hint(err,
+			"remove both with nsbox images rm, then pull or import this one again");
 	}
 	if (in < 0)
 		return error_set(err, errno, "%s/%s", store->path, name);
@@ -57,32 +61,38 @@ static int copy_blob(const struct store *store, int to, const char *digest, uint
 
 static int write_text(int dir, const char *name, const char *text, struct error *err)
 {
-	cleanup_close int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	cleanup_close int fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 
 	if (fd < 0 || write_whole(fd, text, strlen(text)) < 0)
 		return error_set(err, errno, "writing %s", name);
 	return 0;
 }
 
-static int write_index(int dir, const struct image_record *record, uint64_t manifest_size, struct error *err)
+static int write_index(
+	int dir, const struct image_record *record, uint64_t manifest_size, struct error *err)
 {
 	char name[REFERENCE_MAX + 1];
 	cleanup_free char *text = NULL;
-	json_t *platform = json_pack("{s:s, s:s}", "architecture", record->platform.architecture, "os", record->platform.os);
+	json_t *platform = json_pack("{s:s, s:s}", "architecture", record->platform.architecture,
+		"os", record->platform.os);
 	json_t *index;
 
 	if (record->platform.variant[0])
 		json_object_set_new(platform, "variant", json_string(record->platform.variant));
-	index = json_pack("{s:i, s:s, s:[{s:s, s:s, s:I, s:o, s:{s:s}}]}", "schemaVersion", 2, "mediaType",
-		"application/vnd.oci.image.index.v1+json", "manifests", "mediaType", "application/vnd.oci.image.manifest.v1+json",
-		"digest", record->manifest, "size", (json_int_t)manifest_size, "platform", platform, "annotations",
+	index = json_pack("{s:i, s:s, s:[{s:s, s:s, s:I, s:o, s:{s:s}}]}", "schemaVersion", 2,
+		"mediaType", "application/vnd.oci.image.index.v1+json", "manifests", "mediaType",
+		"application/vnd.oci.image.manifest.v1+json", "digest", record->manifest, "size",
+		(json_int_t)manifest_size, "platform", platform, "annotations",
 		"org.opencontainers.image.ref.name", reference_format(&record->reference, name));
 	text = json_dumps(index, JSON_INDENT(2));
 	json_decref(index);
-	return text ? write_text(dir, "index.json", text, err) : error_set(err, ENOMEM, "writing index.json");
+	return text ? write_text(dir, "index.json", text, err)
+		    : error_set(err, ENOMEM, "writing index.json");
 }
 
-static int export_to(const struct store *store, const struct image_record *record, int dir, struct error *err)
+static int export_to(
+	const struct store *store, const struct image_record *record, int dir, struct error *err)
 {
 	uint64_t size, manifest_size;
 
@@ -112,8 +122,11 @@ static int export_image(const char *name, const char *path, struct error *err)
 		return -1;
 	r = record_load(&store, &reference, &record, err);
 	if (r > 0) {
-		error_set(err, 0, "there is no image %s in the store", reference_format_short(&reference, text));
-		error_hint(err, "nsbox images ls lists those that there are; nsbox pull %s fetches it", text);
+		error_set(err, 0, "there is no image %s in the store",
+			reference_format_short(&reference, text));
+		error_hint(err,
+			"nsbox images ls lists those that there are; nsbox pull %s fetches it",
+			text);
 	}
 	if (r != 0)
 		return -1;
@@ -122,7 +135,8 @@ static int export_image(const char *name, const char *path, struct error *err)
 		r = error_set(err, errno, "making the directory %s", path);
 	dir = r < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r == 0)
-		r = dir < 0 ? error_set(err, errno, "%s", path) : export_to(&store, &record, dir, err);
+		r = dir < 0 ? error_set(err, errno, "%s", path)
+			    : export_to(&store, &record, dir, err);
 	record_free(&record);
 	store_close(&store);
 	return r < 0 ? error_context(err, "exporting %s", name) : 0;
@@ -144,7 +158,8 @@ int command_export(int argc, char **argv)
 	}
 	umask(022);
 	if (argc - optind != 2)
-		error_set(&err, 0, "nsbox images export takes a name and a directory; see nsbox images export --help");
+		error_set(&err, 0,
+			"nsbox images export takes a name and a directory; see nsbox images export --help");
 	else if (export_image(argv[optind], argv[optind + 1], &err) == 0)
 		return 0;
 	return failed(&err);

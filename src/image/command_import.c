@@ -21,10 +21,12 @@ static const char help[] =
 	"      --json            print an object for each layer, and one for the image\n"
 	"      --help            print this help\n";
 
-static int parse_options(int argc, char **argv, struct import *ret, bool *ret_quiet, bool *ret_json, struct error *err)
+static int parse_options(int argc, char **argv, struct import *ret, bool *ret_quiet, bool *ret_json,
+	struct error *err)
 {
-	static const struct option longs[] = {{"platform", required_argument, NULL, 'p'}, {"quiet", no_argument, NULL, 'q'},
-		{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+	static const struct option longs[] = {{"platform", required_argument, NULL, 'p'},
+		{"quiet", no_argument, NULL, 'q'}, {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'}, {0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1)
@@ -45,7 +47,8 @@ static int parse_options(int argc, char **argv, struct import *ret, bool *ret_qu
 			return refuse_option(argv, "images import", err);
 		}
 	if (argc - optind < 1 || argc - optind > 2)
-		return error_set(err, 0, "nsbox images import takes a path and a name; see nsbox images import --help");
+		return error_set(err, 0,
+			"nsbox images import takes a path and a name; see nsbox images import --help");
 	ret->path = argv[optind];
 	ret->name = argv[optind + 1];
 	return 0;

@@ -36,9 +36,11 @@ static json_t *to_json(const struct image_record *record)
 {
 	char name[REFERENCE_MAX + 1], platform[PLATFORM_TEXT_MAX];
 
-	return json_pack("{s:s, s:s, s:s, s:I, s:i, s:s*}", "image", reference_format(&record->reference, name), "platform",
+	return json_pack("{s:s, s:s, s:s, s:I, s:i, s:s*}", "image",
+		reference_format(&record->reference, name), "platform",
 		platform_format(&record->platform, platform), "digest", record->manifest, "bytes",
-		(json_int_t)record_blob_bytes(record), "layers", (int)record->layers_count, "pulled", record->pulled);
+		(json_int_t)record_blob_bytes(record), "layers", (int)record->layers_count,
+		"pulled", record->pulled);
 }
 
 static int show(void *data, const struct image_record *record)
@@ -56,17 +58,19 @@ static int show(void *data, const struct image_record *record)
 		return 0;
 	}
 	if (!listing->any)
-		printf("%-40s %-15s %9s  %-20s %s\n", "IMAGE", "PLATFORM", "SIZE", "PULLED", "DIGEST");
+		printf("%-40s %-15s %9s  %-20s %s\n", "IMAGE", "PLATFORM", "SIZE", "PULLED",
+			"DIGEST");
 	listing->any = true;
 	printf("%-40s %-15s %9s  %-20s %.19s\n", name, platform_format(&record->platform, platform),
-		bytes_text(record_blob_bytes(record), size), record->pulled ? record->pulled : "", record->manifest);
+		bytes_text(record_blob_bytes(record), size), record->pulled ? record->pulled : "",
+		record->manifest);
 	return 0;
 }
 
 static int parse_options(int argc, char **argv, struct listing *ret, struct error *err)
 {
-	static const struct option longs[] = {
-		{"quiet", no_argument, NULL, 'q'}, {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+	static const struct option longs[] = {{"quiet", no_argument, NULL, 'q'},
+		{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1)
@@ -80,7 +84,8 @@ static int parse_options(int argc, char **argv, struct listing *ret, struct erro
 		case 'h':
 			return 1;
 		default:
-			return refuse_option(argv, argv[0][0] == 'l' ? "images ls" : "images inspect", err);
+			return refuse_option(
+				argv, argv[0][0] == 'l' ? "images ls" : "images inspect", err);
 		}
 	return 0;
 }
@@ -97,7 +102,8 @@ int command_ls(int argc, char **argv)
 		return 0;
 	}
 	if (r == 0 && optind < argc)
-		r = error_set(&err, 0, "nsbox images ls takes no arguments; see nsbox images ls --help");
+		r = error_set(
+			&err, 0, "nsbox images ls takes no arguments; see nsbox images ls --help");
 	if (r < 0 || (r = store_open(false, &store, &err)) < 0)
 		return failed(&err);
 	listing.list = listing.json ? json_array() : NULL;
@@ -114,7 +120,8 @@ int command_ls(int argc, char **argv)
 	return r < 0 ? failed(&err) : 0;
 }
 
-static int find(const char *text, struct store *store, struct reference *reference, struct image_record *ret, struct error *err)
+static int find(const char *text, struct store *store, struct reference *reference,
+	struct image_record *ret, struct error *err)
 {
 	char name[REFERENCE_MAX + 1];
 	int r;
@@ -126,8 +133,10 @@ static int find(const char *text, struct store *store, struct reference *referen
 		r = record_load(store, reference, ret, err);
 	if (r <= 0)
 		return r;
-	error_set(err, 0, "there is no image %s in the store", reference_format_short(reference, name));
-	return error_hint(err, "nsbox images ls lists those that there are; nsbox pull %s fetches it", name);
+	error_set(err, 0, "there is no image %s in the store",
+		reference_format_short(reference, name));
+	return error_hint(
+		err, "nsbox images ls lists those that there are; nsbox pull %s fetches it", name);
 }
 
 int command_inspect(int argc, char **argv)
@@ -146,7 +155,8 @@ int command_inspect(int argc, char **argv)
 		return 0;
 	}
 	if (r == 0 && argc - optind != 1)
-		r = error_set(&err, 0, "nsbox images inspect takes one name; see nsbox images inspect --help");
+		r = error_set(&err, 0,
+			"nsbox images inspect takes one name; see nsbox images inspect --help");
 	if (r == 0)
 		r = find(argv[optind], &store, &reference, &record, &err);
 	if (r < 0)

@@ -45,28 +45,34 @@ struct pulling {
 	char asked[DIGEST_SIZE]; /* the digest of what the tag or digest led to */
 };
 
-static int install_manifest(struct pulling *pulling, const struct registry_document *document, const struct manifest *manifest,
-	struct error *err)
+static int install_manifest(struct pulling *pulling, const struct registry_document *document,
+	const struct manifest *manifest, struct error *err)
 {
 	enum progress_style style = pulling->options->style;
-	struct install install = {.store = pulling->store, .progress = progress_show, .progress_data = &style};
+	struct install install = {
+		.store = pulling->store, .progress = progress_show, .progress_data = &style};
 	struct registry_document config_document = {0};
 	struct image_config config;
 	struct source source;
 	char digest[DIGEST_SIZE];
 	int r;
 
-	if (registry_blob(pulling->registry, &manifest->config, CONFIG_DOCUMENT_MAX, &config_document, err) < 0)
+	if (registry_blob(pulling->registry, &manifest->config, CONFIG_DOCUMENT_MAX,
+		    &config_document, err) < 0)
 		return -1;
-	r = image_config_parse(config_document.text, config_document.length, "the image's configuration", &config, err);
+	r = image_config_parse(config_document.text, config_document.length,
+		"the image's configuration", &config, err);
 	if (r == 0) {
 		registry_source(pulling->registry, &source);
 		install.source = &source;
-		r = blob_store(pulling->store, config_document.text, config_document.length, digest, err);
+		r = blob_store(
+			pulling->store, config_document.text, config_document.length, digest, err);
 		if (r == 0)
-			r = blob_store(pulling->store, document->text, document->length, digest, err);
+			r = blob_store(
+				pulling->store, document->text, document->length, digest, err);
 		if (r == 0)
-			r = install_image(&install, &pulling->reference, digest, manifest, &config, err);
+			r = install_image(
+				&install, &pulling->reference, digest, manifest, &config, err);
 		image_config_free(&config);
 	}
 	free(config_document.text);
@@ -74,7 +80,8 @@ static int install_manifest(struct pulling *pulling, const struct registry_docum
 }
 
 /* From what a tag leads to, through indexes, to a manifest. */
-static int follow(struct pulling *pulling, const char *tag_or_digest, unsigned nesting, struct error *err)
+static int follow(
+	struct pulling *pulling, const char *tag_or_digest, unsigned nesting, struct error *err)
 {
 	const struct descriptor *chosen;
 	struct registry_document document;
@@ -87,12 +94,14 @@ static int follow(struct pulling *pulling, const char *tag_or_digest, unsigned n
 		return -1;
 	if (nesting == 0)
 		strcpy(pulling->asked, document.digest);
-	r = manifest_parse(document.text, document.length, document.content_type[0] ? document.content_type : NULL, name,
-		&manifest, err);
+	r = manifest_parse(document.text, document.length,
+		document.content_type[0] ? document.content_type : NULL, name, &manifest, err);
 	if (r == 0 && manifest.is_index) {
 		if (nesting == NESTING_MAX)
-			r = error_set(err, 0, "%s: indexes in indexes, more than %d deep", name, NESTING_MAX);
-		else if ((r = index_choose(&manifest, &pulling->options->platform, name, &chosen, err)) == 0)
+			r = error_set(err, 0, "%s: indexes in indexes, more than %d deep", name,
+				NESTING_MAX);
+		else if ((r = index_choose(
+				  &manifest, &pulling->options->platform, name, &chosen, err)) == 0)
 			r = follow(pulling, chosen->digest, nesting + 1, err);
 	} else if (r == 0) {
 		r = install_manifest(pulling, &document, &manifest, err);
@@ -115,7 +124,8 @@ static void say_done(const struct pulling *pulling)
 		printf("%s\n%s\n", name, pulling->asked);
 }
 
-static int pull_one(const struct pull *options, const struct store *store, const char *text, struct error *err)
+static int pull_one(
+	const struct pull *options, const struct store *store, const char *text, struct error *err)
 {
 	struct pulling pulling = {.options = options, .store = store};
 	cleanup_close int lock = -1;
@@ -128,7 +138,10 @@ static int pull_one(const struct pull *options, const struct store *store, const
 		return -1;
 	r = registry_open(&pulling.reference, &options->registry, &pulling.registry, err);
 	if (r == 0)
-		r = follow(&pulling, pulling.reference.digest[0] ? pulling.reference.digest : pulling.reference.tag, 0, err);
+		r = follow(&pulling,
+			pulling.reference.digest[0] ? pulling.reference.digest
+						    : pulling.reference.tag,
+			0, err);
 	registry_close(pulling.registry);
 	if (r == 0)
 		say_done(&pulling);
@@ -137,13 +150,15 @@ static int pull_one(const struct pull *options, const struct store *store, const
 
 static int parse_options(int argc, char **argv, struct pull *ret, struct error *err)
 {
-	static const struct option longs[] = {{"platform", required_argument, NULL, 'p'}, {"insecure", no_argument, NULL, 'i'},
-		{"quiet", no_argument, NULL, 'q'}, {"json", no_argument, NULL, 'j'}, {"stall-timeout", required_argument, NULL, 's'},
+	static const struct option longs[] = {{"platform", required_argument, NULL, 'p'},
+		{"insecure", no_argument, NULL, 'i'}, {"quiet", no_argument, NULL, 'q'},
+		{"json", no_argument, NULL, 'j'}, {"stall-timeout", required_argument, NULL, 's'},
 		{"help", no_argument, NULL, 'h'}, {0}};
 	uint64_t stall_ms;
 	int option;
 
-	*ret = (struct pull){.platform = platform_native(), .registry = {.retries = REGISTRY_RETRIES_DEFAULT}};
+	*ret = (struct pull){
+		.platform = platform_native(), .registry = {.retries = REGISTRY_RETRIES_DEFAULT}};
 	while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1)
 		switch (option) {
 		case 'p':

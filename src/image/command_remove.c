@@ -25,7 +25,8 @@ static const char prune_help[] =
 
 static int parse_options(int argc, char **argv, bool *ret_all, struct error *err)
 {
-	static const struct option longs[] = {{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
+	static const struct option longs[] = {
+		{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", ret_all ? longs : longs + 1, NULL)) != -1)
@@ -39,7 +40,8 @@ static int parse_options(int argc, char **argv, bool *ret_all, struct error *err
 		case 'h':
 			return 1;
 		default:
-			return refuse_option(argv, argv[0][0] == 'r' ? "images rm" : "images prune", err);
+			return refuse_option(
+				argv, argv[0][0] == 'r' ? "images rm" : "images prune", err);
 		}
 	return 0;
 }
@@ -55,7 +57,8 @@ static int remove_one(const struct store *store, const char *text, struct error 
 	r = store_remove_image(store, &reference, err);
 	if (r <= 0)
 		return r;
-	error_set(err, 0, "there is no image %s in the store", reference_format_short(&reference, name));
+	error_set(err, 0, "there is no image %s in the store",
+		reference_format_short(&reference, name));
 	return error_hint(err, "nsbox images ls lists those that there are");
 }
 
@@ -63,10 +66,12 @@ static void say_pruned(const struct pruned *pruned)
 {
 	char size[BYTES_TEXT_MAX];
 
-	printf("removed %u layer%s and %u blob%s: %s\n", pruned->layers, pruned->layers == 1 ? "" : "s", pruned->blobs,
-		pruned->blobs == 1 ? "" : "s", bytes_text(pruned->bytes, size));
+	printf("removed %u layer%s and %u blob%s: %s\n", pruned->layers,
+		pruned->layers == 1 ? "" : "s", pruned->blobs, pruned->blobs == 1 ? "" : "s",
+		bytes_text(pruned->bytes, size));
 	if (pruned->in_use)
-		printf("%u layers are in use by sandboxes that run, and stay until the next prune\n", pruned->in_use);
+		printf("%u layers are in use by sandboxes that run, and stay until the next prune\n",
+			pruned->in_use);
 }
 
 int command_rm(int argc, char **argv)
@@ -115,7 +120,8 @@ int command_prune(int argc, char **argv)
 		return 0;
 	}
 	if (r == 0 && optind < argc)
-		r = error_set(&err, 0, "nsbox images prune takes no arguments; nsbox images rm removes images by name");
+		r = error_set(&err, 0,
+			"nsbox images prune takes no arguments; nsbox images rm removes images by name");
 	if (r < 0 || (r = store_open(true, &store, &err)) < 0)
 		return failed(&err);
 	if (all)

@@ -29,8 +29,8 @@ int failed(const struct error *err);
 enum progress_style {
 	PROGRESS_NONE,
 	PROGRESS_LINES, /* a line when a layer is done */
-	PROGRESS_BARS,	/* on a terminal: a line a layer, redrawn */
-	PROGRESS_JSON,	/* an object a line, on standard output */
+	PROGRESS_BARS,  /* on a terminal: a line a layer, redrawn */
+	PROGRESS_JSON,  /* an object a line, on standard output */
 };
 
 /* Bars on a terminal, else lines; on standard error. */

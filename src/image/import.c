@@ -21,7 +21,12 @@
 #include "util/error.h"
 #include "util/file.h"
 
-enum { COPY_CHUNK = 1 << 20, PARALLEL_MAX = 2, NESTING_MAX = 3, NAMES_TEXT_MAX = 4 * REFERENCE_MAX };
+enum {
+	COPY_CHUNK = 1 << 20,
+	PARALLEL_MAX = 2,
+	NESTING_MAX = 3,
+	NAMES_TEXT_MAX = 4 * REFERENCE_MAX
+};
 
 /* A directory that blobs are read from; nothing outside of it, whatever links it has. */
 struct layout {
@@ -34,7 +39,8 @@ static int open_in_layout(const struct layout *layout, const char *name)
 	return open_in_root(layout->fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
 }
 
-static char *read_in_layout(const struct layout *layout, const char *name, size_t max, size_t *ret_length, struct error *err)
+static char *read_in_layout(const struct layout *layout, const char *name, size_t max,
+	size_t *ret_length, struct error *err)
 {
 	cleanup_close int fd = open_in_layout(layout, name);
 	char *text;
@@ -60,8 +66,9 @@ static int begin_file(void *data, struct layer *layer, struct error *err)
 	char name[STORE_NAME_MAX];
 	int *fd = xcalloc(1, sizeof *fd);
 
-	*fd = open_in_layout(source->layout,
-		source->files ? source->files[layer->number] : store_blob_name(layer->descriptor->digest, name));
+	*fd = open_in_layout(
+		source->layout, source->files ? source->files[layer->number]
+					      : store_blob_name(layer->descriptor->digest, name));
 	layer->transfer = fd;
 	if (*fd < 0 || lseek(*fd, (off_t)layer->blob.written, SEEK_SET) < 0)
 		return error_set(err, errno, "%s: the file of its blob", source->layout->path);
@@ -90,7 +97,8 @@ static int copy_some(struct install *install, struct layer *layer, struct error 
 	return install_arrived(install, layer, n == 0, err);
 }
 
-static int work_on_files(void *data, struct install *install, const int *fds, size_t count, int timeout_ms, struct error *err)
+static int work_on_files(void *data, struct install *install, const int *fds, size_t count,
+	int timeout_ms, struct error *err)
 {
 	struct pollfd pollfds[8] = {0};
 	bool copied = false;
@@ -113,12 +121,14 @@ static int work_on_files(void *data, struct install *install, const int *fds, si
 static const struct {
 	const char *bytes;
 	size_t length;
-	enum media media; /* MEDIA_UNKNOWN: cannot be read */
+	enum media media;    /* MEDIA_UNKNOWN: cannot be read */
 	const char *program; /* that makes it readable */
 } magics[] = {
 	{"\x1f\x8b", 2, MEDIA_LAYER_GZIP, NULL},
 	{"\x28\xb5\x2f\xfd", 4, MEDIA_LAYER_ZSTD, NULL},
-	{"\xfd" "7zXZ", 5, MEDIA_UNKNOWN, "xz -d"},
+	{"\xfd"
+	 "7zXZ",
+		5, MEDIA_UNKNOWN, "xz -d"},
 	{"BZh", 3, MEDIA_UNKNOWN, "bzip2 -d"},
 	{"PK\x03\x04", 4, MEDIA_UNKNOWN, "unzip"},
 	{"hsqs", 4, MEDIA_UNKNOWN, "sqfs2tar"},
@@ -128,7 +138,8 @@ static int recognize(const unsigned char *data, size_t length, enum media *ret, 
 {
 	*ret = MEDIA_LAYER;
 	for (size_t i = 0; i < sizeof magics / sizeof *magics; i++) {
-		if (length < magics[i].length || memcmp(data, magics[i].bytes, magics[i].length) != 0)
+		if (length < magics[i].length ||
+			memcmp(data, magics[i].bytes, magics[i].length) != 0)
 			continue;
 		*ret = magics[i].media;
 		if (*ret != MEDIA_UNKNOWN)
@@ -170,8 +181,8 @@ static int describe_file(int fd, struct descriptor *ret, struct error *err)
 /* --- documents --- */
 
 /* A document of the layout by its descriptor, checked against it and put into the store. */
-static char *take_document(
-	const struct import *import, const struct layout *layout, const struct descriptor *descriptor, size_t max, size_t *ret_length, struct error *err)
+static char *take_document(const struct import *import, const struct layout *layout,
+	const struct descriptor *descriptor, size_t max, size_t *ret_length, struct error *err)
 {
 	char name[STORE_NAME_MAX], digest[DIGEST_SIZE];
 	char *text;
@@ -180,24 +191,28 @@ static char *take_document(
 		error_set(err, EFBIG, "%s: %.19s", layout->path, descriptor->digest);
 		return NULL;
 	}
-	text = read_in_layout(layout, store_blob_name(descriptor->digest, name), max, ret_length, err);
+	text = read_in_layout(
+		layout, store_blob_name(descriptor->digest, name), max, ret_length, err);
 	if (!text)
 		return NULL;
 	if (blob_store(import->store, text, *ret_length, digest, err) == 0) {
 		if (*ret_length == descriptor->size && strcmp(digest, descriptor->digest) == 0)
 			return text;
-		error_set(err, 0, "%s/%s is damaged: its content is not what its digest says", layout->path, name);
+		error_set(err, 0, "%s/%s is damaged: its content is not what its digest says",
+			layout->path, name);
 	}
 	free(text);
 	return NULL;
 }
 
-static int install_from(const struct import *import, const struct layout *layout, char **files, const struct reference *reference,
-	const char *manifest_digest, const struct manifest *manifest, const char *config_text, size_t config_length,
+static int install_from(const struct import *import, const struct layout *layout, char **files,
+	const struct reference *reference, const char *manifest_digest,
+	const struct manifest *manifest, const char *config_text, size_t config_length,
 	struct error *err)
 {
 	struct file_source files_source = {.layout = layout, .files = files};
-	const struct source source = {begin_file, work_on_files, end_file, &files_source, PARALLEL_MAX};
+	const struct source source = {
+		begin_file, work_on_files, end_file, &files_source, PARALLEL_MAX};
 	struct install install = {.store = import->store,
 		.source = &source,
 		.progress = import->progress,
@@ -205,7 +220,8 @@ static int install_from(const struct import *import, const struct layout *layout
 	struct image_config config;
 	int r;
 
-	if (image_config_parse(config_text, config_length, "the image's configuration", &config, err) < 0)
+	if (image_config_parse(
+		    config_text, config_length, "the image's configuration", &config, err) < 0)
 		return -1;
 	r = install_image(&install, reference, manifest_digest, manifest, &config, err);
 	image_config_free(&config);
@@ -214,11 +230,13 @@ static int install_from(const struct import *import, const struct layout *layout
 
 /* --- OCI layouts --- */
 
-static int install_manifest(const struct import *import, const struct layout *layout, const struct descriptor *descriptor,
-	const struct reference *reference, unsigned nesting, struct error *err);
+static int install_manifest(const struct import *import, const struct layout *layout,
+	const struct descriptor *descriptor, const struct reference *reference, unsigned nesting,
+	struct error *err);
 
-static int install_document(const struct import *import, const struct layout *layout, const struct descriptor *descriptor,
-	const struct manifest *manifest, const struct reference *reference, unsigned nesting, struct error *err)
+static int install_document(const struct import *import, const struct layout *layout,
+	const struct descriptor *descriptor, const struct manifest *manifest,
+	const struct reference *reference, unsigned nesting, struct error *err)
 {
 	cleanup_free char *config = NULL;
 	const struct descriptor *chosen;
@@ -226,19 +244,23 @@ static int install_document(const struct import *import, const struct layout *la
 
 	if (manifest->is_index) {
 		if (nesting == NESTING_MAX)
-			return error_set(err, 0, "%s: indexes in indexes, more than %d deep", layout->path, NESTING_MAX);
+			return error_set(err, 0, "%s: indexes in indexes, more than %d deep",
+				layout->path, NESTING_MAX);
 		if (index_choose(manifest, &import->platform, layout->path, &chosen, err) < 0)
 			return -1;
 		return install_manifest(import, layout, chosen, reference, nesting + 1, err);
 	}
-	config = take_document(import, layout, &manifest->config, CONFIG_DOCUMENT_MAX, &length, err);
+	config =
+		take_document(import, layout, &manifest->config, CONFIG_DOCUMENT_MAX, &length, err);
 	if (!config)
 		return -1;
-	return install_from(import, layout, NULL, reference, descriptor->digest, manifest, config, length, err);
+	return install_from(
+		import, layout, NULL, reference, descriptor->digest, manifest, config, length, err);
 }
 
-static int install_manifest(const struct import *import, const struct layout *layout, const struct descriptor *descriptor,
-	const struct reference *reference, unsigned nesting, struct error *err)
+static int install_manifest(const struct import *import, const struct layout *layout,
+	const struct descriptor *descriptor, const struct reference *reference, unsigned nesting,
+	struct error *err)
 {
 	cleanup_free char *text = NULL;
 	struct manifest manifest;
@@ -259,7 +281,8 @@ static void add_name(char names[NAMES_TEXT_MAX], const char *name)
 
 	if (used + strlen(name) + 16 >= NAMES_TEXT_MAX)
 		return;
-	snprintf(names + used, NAMES_TEXT_MAX - used, "%s%s", used ? ", " : "", *name ? name : "(no name)");
+	snprintf(names + used, NAMES_TEXT_MAX - used, "%s%s", used ? ", " : "",
+		*name ? name : "(no name)");
 }
 
 static int no_name(const struct import *import, struct error *err)
@@ -269,7 +292,8 @@ static int no_name(const struct import *import, struct error *err)
 }
 
 /* The name that was asked for, or else the archive's own, where that is a whole one. */
-static int choose_name(const struct import *import, const char *own, struct reference *ret, struct error *err)
+static int choose_name(
+	const struct import *import, const char *own, struct reference *ret, struct error *err)
 {
 	if (import->name)
 		return reference_parse(import->name, ret, err);
@@ -283,8 +307,8 @@ static int choose_name(const struct import *import, const char *own, struct refe
  * Of several images in a layout, the one that is called as was asked for; all entries of one name are the
  * platforms of one image.
  */
-static int select_entry(
-	const struct import *import, const struct manifest *index, const struct descriptor **ret, struct error *err)
+static int select_entry(const struct import *import, const struct manifest *index,
+	const struct descriptor **ret, struct error *err)
 {
 	char names[NAMES_TEXT_MAX] = "";
 	const struct descriptor *named = NULL;
@@ -314,7 +338,8 @@ static int select_entry(
 	return error_hint(err, "name one of them: %s", names);
 }
 
-static int import_layout(const struct import *import, const struct layout *layout, struct reference *ret, struct error *err)
+static int import_layout(const struct import *import, const struct layout *layout,
+	struct reference *ret, struct error *err)
 {
 	const struct descriptor *entry = NULL;
 	cleanup_free char *text = NULL;
@@ -323,7 +348,8 @@ static int import_layout(const struct import *import, const struct layout *layou
 	int r;
 
 	text = read_in_layout(layout, "index.json", DOCUMENT_MAX, &length, err);
-	if (!text || manifest_parse(text, length, "application/vnd.oci.image.index.v1+json", layout->path, &index, err) < 0)
+	if (!text || manifest_parse(text, length, "application/vnd.oci.image.index.v1+json",
+			     layout->path, &index, err) < 0)
 		return -1;
 	r = select_entry(import, &index, &entry, err);
 	if (r == 0)
@@ -336,36 +362,41 @@ static int import_layout(const struct import *import, const struct layout *layou
 
 /* --- docker save --- */
 
-static int describe_layer(const struct layout *layout, const char *name, struct descriptor *ret, struct error *err)
+static int describe_layer(
+	const struct layout *layout, const char *name, struct descriptor *ret, struct error *err)
 {
 	cleanup_close int fd = open_in_layout(layout, name);
 
 	if (fd < 0)
 		return error_set(err, errno, "%s/%s", layout->path, name);
-	return describe_file(fd, ret, err) < 0 ? error_context(err, "%s/%s", layout->path, name) : 0;
+	return describe_file(fd, ret, err) < 0 ? error_context(err, "%s/%s", layout->path, name)
+					       : 0;
 }
 
 /* Writes a manifest for what had none. Fills digests of *manifest's own. */
-static int store_manifest(const struct import *import, const struct manifest *manifest, char ret_digest[DIGEST_SIZE], struct error *err)
+static int store_manifest(const struct import *import, const struct manifest *manifest,
+	char ret_digest[DIGEST_SIZE], struct error *err)
 {
 	json_t *layers = json_array(), *root;
 	cleanup_free char *text = NULL;
 
 	for (size_t i = 0; i < manifest->count; i++)
-		json_array_append_new(layers,
-			json_pack("{s:s, s:s, s:I}", "mediaType", media_layer_type(manifest->entries[i].media), "digest",
-				manifest->entries[i].digest, "size", (json_int_t)manifest->entries[i].size));
+		json_array_append_new(layers, json_pack("{s:s, s:s, s:I}", "mediaType",
+						      media_layer_type(manifest->entries[i].media),
+						      "digest", manifest->entries[i].digest, "size",
+						      (json_int_t)manifest->entries[i].size));
 	root = json_pack("{s:i, s:s, s:{s:s, s:s, s:I}, s:o}", "schemaVersion", 2, "mediaType",
 		"application/vnd.oci.image.manifest.v1+json", "config", "mediaType",
-		"application/vnd.oci.image.config.v1+json", "digest", manifest->config.digest, "size",
-		(json_int_t)manifest->config.size, "layers", layers);
+		"application/vnd.oci.image.config.v1+json", "digest", manifest->config.digest,
+		"size", (json_int_t)manifest->config.size, "layers", layers);
 	text = json_dumps(root, JSON_COMPACT);
 	json_decref(root);
-	return text ? blob_store(import->store, text, strlen(text), ret_digest, err) : error_set(err, ENOMEM, "writing a manifest");
+	return text ? blob_store(import->store, text, strlen(text), ret_digest, err)
+		    : error_set(err, ENOMEM, "writing a manifest");
 }
 
-static int install_saved(const struct import *import, const struct layout *layout, const json_t *image, const struct reference *reference,
-	struct error *err)
+static int install_saved(const struct import *import, const struct layout *layout,
+	const json_t *image, const struct reference *reference, struct error *err)
 {
 	const char *config_name = json_string_value(json_object_get(image, "Config"));
 	const json_t *layers = json_object_get(image, "Layers"), *value;
@@ -384,7 +415,8 @@ static int install_saved(const struct import *import, const struct layout *layou
 	manifest.config.size = length;
 	manifest.entries = xcalloc(json_array_size(layers) + 1, sizeof *manifest.entries);
 	files = xcalloc(json_array_size(layers) + 1, sizeof *files);
-	json_array_foreach(layers, i, value) {
+	json_array_foreach(layers, i, value)
+	{
 		files[i] = (char *)json_string_value(value);
 		if (!files[i])
 			r = error_set(err, 0, "manifest.json is not as docker save writes it");
@@ -397,29 +429,32 @@ static int install_saved(const struct import *import, const struct layout *layou
 	if (r == 0)
 		r = store_manifest(import, &manifest, digest, err);
 	if (r == 0)
-		r = install_from(import, layout, files, reference, digest, &manifest, config, length, err);
+		r = install_from(
+			import, layout, files, reference, digest, &manifest, config, length, err);
 	manifest_free(&manifest);
 	return r;
 }
 
-static int select_saved(const struct import *import, const json_t *list, const json_t **ret, const char **ret_name, struct error *err)
+static int select_saved(const struct import *import, const json_t *list, const json_t **ret,
+	const char **ret_name, struct error *err)
 {
 	char names[NAMES_TEXT_MAX] = "";
 	const json_t *image, *tag;
 	size_t i, j;
 
 	json_array_foreach(list, i, image)
-		json_array_foreach(json_object_get(image, "RepoTags"), j, tag) {
-			const char *name = json_string_value(tag);
+		json_array_foreach(json_object_get(image, "RepoTags"), j, tag)
+	{
+		const char *name = json_string_value(tag);
 
-			if (!name)
-				continue;
-			add_name(names, name);
-			*ret = image;
-			*ret_name = name;
-			if (import->name && strcmp(name, import->name) == 0)
-				return 0;
-		}
+		if (!name)
+			continue;
+		add_name(names, name);
+		*ret = image;
+		*ret_name = name;
+		if (import->name && strcmp(name, import->name) == 0)
+			return 0;
+	}
 	if (json_array_size(list) == 1) {
 		*ret = json_array_get(list, 0);
 		return 0;
@@ -428,7 +463,8 @@ static int select_saved(const struct import *import, const json_t *list, const j
 	return error_hint(err, "name one of them: %s", names);
 }
 
-static int import_saved(const struct import *import, const struct layout *layout, struct reference *ret, struct error *err)
+static int import_saved(const struct import *import, const struct layout *layout,
+	struct reference *ret, struct error *err)
 {
 	cleanup_free char *text = NULL;
 	const json_t *image = NULL;
@@ -457,40 +493,47 @@ static int import_saved(const struct import *import, const struct layout *layout
 
 static json_t *root_config(const struct import *import, const char *diff_id)
 {
-	return json_pack("{s:s, s:s, s:{s:[s]}, s:{s:s, s:[s]}}", "architecture", import->platform.architecture, "os",
-		import->platform.os, "config", "Env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"rootfs", "type", "layers", "diff_ids", diff_id);
+	return json_pack("{s:s, s:s, s:{s:[s]}, s:{s:s, s:[s]}}", "architecture",
+		import->platform.architecture, "os", import->platform.os, "config", "Env",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "rootfs",
+		"type", "layers", "diff_ids", diff_id);
 }
 
 /* An archive that is itself the one layer of an image; `blob` is its descriptor, its tree has been unpacked already. */
-static int install_root(const struct import *import, const struct descriptor *blob, const struct unpack_result *unpacked,
-	struct unpacker *unpacker, const struct reference *reference, struct error *err)
+static int install_root(const struct import *import, const struct descriptor *blob,
+	const struct unpack_result *unpacked, struct unpacker *unpacker,
+	const struct reference *reference, struct error *err)
 {
 	struct descriptor layer = *blob;
-	struct manifest manifest = {.config = {.media = MEDIA_CONFIG}, .entries = &layer, .count = 1};
+	struct manifest manifest = {
+		.config = {.media = MEDIA_CONFIG}, .entries = &layer, .count = 1};
 	json_t *root = root_config(import, unpacked->digest);
 	cleanup_free char *config = json_dumps(root, JSON_COMPACT);
 	const struct layout nothing = {.fd = -1, .path = import->path};
 	char digest[DIGEST_SIZE], name[STORE_NAME_MAX];
 
 	json_decref(root);
-	if (!config || blob_store(import->store, config, strlen(config), manifest.config.digest, err) < 0)
+	if (!config ||
+		blob_store(import->store, config, strlen(config), manifest.config.digest, err) < 0)
 		return -1;
 	manifest.config.size = strlen(config);
 	/* Without a layer below it its chain id is its diff id. */
-	if (renameat(import->store->fd, unpacker->name, import->store->fd, store_layer_name(unpacked->digest, name)) == 0)
+	if (renameat(import->store->fd, unpacker->name, import->store->fd,
+		    store_layer_name(unpacked->digest, name)) == 0)
 		unpacker->name[0] = '\0';
 	else if (errno != EEXIST && errno != ENOTEMPTY)
 		return error_set(err, errno, "moving the layer to its place in the store");
 	close_fd(&unpacker->lock); /* who reads the layer now waits for it */
 	if (store_manifest(import, &manifest, digest, err) < 0)
 		return -1;
-	return install_from(import, &nothing, NULL, reference, digest, &manifest, config, strlen(config), err);
+	return install_from(
+		import, &nothing, NULL, reference, digest, &manifest, config, strlen(config), err);
 }
 
 /* --- archives --- */
 
-static int copy_into_store(const struct import *import, int fd, const struct descriptor *descriptor, struct error *err)
+static int copy_into_store(
+	const struct import *import, int fd, const struct descriptor *descriptor, struct error *err)
 {
 	static char chunk[COPY_CHUNK];
 	struct blob blob;
@@ -502,8 +545,10 @@ static int copy_into_store(const struct import *import, int fd, const struct des
 		usleep(50000);
 	if (state == BLOB_FAILED)
 		return -1;
-	while (r == 0 && state == BLOB_OPEN && (n = pread(fd, chunk, sizeof chunk, (off_t)blob.written)) != 0)
-		r = n < 0 ? error_set(err, errno, "reading") : blob_write(&blob, chunk, (size_t)n, err);
+	while (r == 0 && state == BLOB_OPEN &&
+		(n = pread(fd, chunk, sizeof chunk, (off_t)blob.written)) != 0)
+		r = n < 0 ? error_set(err, errno, "reading")
+			  : blob_write(&blob, chunk, (size_t)n, err);
 	if (r == 0 && state == BLOB_OPEN)
 		r = blob_finish(import->store, &blob, err);
 	blob_close(import->store, &blob);
@@ -511,11 +556,13 @@ static int copy_into_store(const struct import *import, int fd, const struct des
 }
 
 /* What came out of the archive says what it was. */
-static int import_unpacked(const struct import *import, int fd, const struct descriptor *blob, const struct unpack_result *result,
-	struct unpacker *unpacker, struct reference *ret, struct error *err)
+static int import_unpacked(const struct import *import, int fd, const struct descriptor *blob,
+	const struct unpack_result *result, struct unpacker *unpacker, struct reference *ret,
+	struct error *err)
 {
 	struct layout layout = {.path = import->path};
-	cleanup_close int tree = openat(unpacker->lock, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_close int tree =
+		openat(unpacker->lock, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	layout.fd = tree;
 	if (tree < 0)
@@ -528,19 +575,22 @@ static int import_unpacked(const struct import *import, int fd, const struct des
 		return no_name(import, err);
 	if (result->entries == 0)
 		return error_set(err, 0, "it is empty");
-	if (reference_parse(import->name, ret, err) < 0 || copy_into_store(import, fd, blob, err) < 0)
+	if (reference_parse(import->name, ret, err) < 0 ||
+		copy_into_store(import, fd, blob, err) < 0)
 		return -1;
 	return install_root(import, blob, result, unpacker, ret, err);
 }
 
-static int import_archive(const struct import *import, int fd, struct reference *ret, struct error *err)
+static int import_archive(
+	const struct import *import, int fd, struct reference *ret, struct error *err)
 {
 	struct unpacker unpacker = UNPACKER_NONE;
 	struct unpack_result result;
 	struct descriptor blob;
 	int r;
 
-	if (describe_file(fd, &blob, err) < 0 || unpacker_start(import->store, fd, blob.media, &unpacker, err) < 0)
+	if (describe_file(fd, &blob, err) < 0 ||
+		unpacker_start(import->store, fd, blob.media, &unpacker, err) < 0)
 		return -1;
 	unpacker_progress(&unpacker, blob.size, true);
 	r = unpacker_finish(&unpacker, &result, err);
@@ -554,7 +604,8 @@ static int import_archive(const struct import *import, int fd, struct reference 
 static int spool(const struct import *import, int from, struct error *err)
 {
 	static char chunk[COPY_CHUNK];
-	cleanup_close int to = openat(import->store->fd, "tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	cleanup_close int to =
+		openat(import->store->fd, "tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	ssize_t n;
 
 	if (to < 0)
@@ -563,12 +614,14 @@ static int spool(const struct import *import, int from, struct error *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 || write_whole(to, chunk, (size_t)n) < 0)
-			return error_set(err, errno, n < 0 ? "reading" : "writing it into the store");
+			return error_set(
+				err, errno, n < 0 ? "reading" : "writing it into the store");
 	}
 	return move_fd(&to);
 }
 
-static int import_open(const struct import *import, int fd, struct reference *ret, struct error *err)
+static int import_open(
+	const struct import *import, int fd, struct reference *ret, struct error *err)
 {
 	const struct layout layout = {.fd = fd, .path = import->path};
 	cleanup_close int spooled = -1;
@@ -586,8 +639,10 @@ static int import_open(const struct import *import, int fd, struct reference *re
 		return import_layout(import, &layout, ret, err);
 	if (faccessat(fd, "manifest.json", F_OK, 0) == 0)
 		return import_saved(import, &layout, ret, err);
-	error_set(err, 0, "it is neither an OCI image layout (no file oci-layout) nor what docker save writes (no manifest.json)");
-	return error_hint(err, "the root of a file system is imported as an archive: tar -C DIR -c . | nsbox images import - NAME");
+	error_set(err, 0,
+		"it is neither an OCI image layout (no file oci-layout) nor what docker save writes (no manifest.json)");
+	return error_hint(err,
+		"the root of a file system is imported as an archive: tar -C DIR -c . | nsbox images import - NAME");
 }
 
 int import_image(const struct import *import, struct reference *ret, struct error *err)
@@ -600,5 +655,7 @@ int import_image(const struct import *import, struct reference *ret, struct erro
 		fd = open(import->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return error_set(err, errno, "%s", import->path);
-	return import_open(import, fd, ret, err) < 0 ? error_context(err, "importing %s", import->path) : 0;
+	return import_open(import, fd, ret, err) < 0
+		       ? error_context(err, "importing %s", import->path)
+		       : 0;
 }

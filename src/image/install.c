@@ -24,14 +24,15 @@
 #include "util/file.h"
 
 enum {
-	UNPACKERS_MAX = 4, /* more compete for the disk and the processors */
-	WORK_MS = 200,	   /* between looks at layers that another process makes */
+	UNPACKERS_MAX = 4,    /* more compete for the disk and the processors */
+	WORK_MS = 200,        /* between looks at layers that another process makes */
 	PASSWD_MAX = 4 << 20, /* bytes */
 };
 
 static int layer_error(const struct layer *layer, struct error *err)
 {
-	return error_context(err, "layer %zu (%.19s)", layer->number + 1, layer->descriptor->digest);
+	return error_context(
+		err, "layer %zu (%.19s)", layer->number + 1, layer->descriptor->digest);
 }
 
 /* --- what a layer is called --- */
@@ -56,7 +57,8 @@ static bool is_in_store(const struct store *store, const struct layer *layer)
 	char name[STORE_NAME_MAX];
 	struct stat st;
 
-	return fstatat(store->fd, store_layer_name(layer->chain_id, name), &st, AT_SYMLINK_NOFOLLOW) == 0;
+	return fstatat(store->fd, store_layer_name(layer->chain_id, name), &st,
+		       AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* --- one layer --- */
@@ -95,7 +97,8 @@ static int begin_layer(struct install *install, struct layer *layer, struct erro
 	}
 	layer->elsewhere = false;
 	layer->first = layer->blob.written;
-	if (unpacker_start(install->store, layer->blob.fd, layer->descriptor->media, unpacker, err) < 0)
+	if (unpacker_start(
+		    install->store, layer->blob.fd, layer->descriptor->media, unpacker, err) < 0)
 		return -1;
 	unpacker_progress(unpacker, layer->blob.written, state == BLOB_THERE);
 	layer->state = state == BLOB_THERE ? LAYER_UNPACKING : LAYER_COMING;
@@ -129,7 +132,8 @@ static int finish_unpacking(struct install *install, struct layer *layer, struct
 	if (layer->state == LAYER_COMING)
 		return error_set(err, 0, "nsbox-unpack ended before the blob had come");
 	if (strcmp(layer->result.digest, layer->diff_id) != 0)
-		return error_set(err, 0, "its content has the digest %.19s…, and the image's configuration says %.19s…",
+		return error_set(err, 0,
+			"its content has the digest %.19s…, and the image's configuration says %.19s…",
 			layer->result.digest, layer->diff_id);
 	layer->state = LAYER_UNPACKED;
 	return 0;
@@ -142,17 +146,20 @@ static int settle_layer(const struct install *install, struct layer *layer, stru
 	size_t count = 0;
 
 	for (size_t i = layer->number; r == 0 && i-- > 0;) {
-		lowers[count] = store_open_layer(install->store, install->layers[i].chain_id, &locks[count], err);
+		lowers[count] = store_open_layer(
+			install->store, install->layers[i].chain_id, &locks[count], err);
 		if (lowers[count] < 0)
 			r = -1;
-		else if (fcntl(locks[count++], F_GETFD) < 0 || faccessat(locks[count - 1], "opaque", F_OK, 0) == 0)
+		else if (fcntl(locks[count++], F_GETFD) < 0 ||
+			 faccessat(locks[count - 1], "opaque", F_OK, 0) == 0)
 			break;
 	}
 	if (r == 0 && count == 0) {
 		if (mkdirat(layer->unpacker.lock, "nothing", 0755) < 0)
 			r = error_set(err, errno, "making a directory in the store");
 		locks[0] = -1;
-		lowers[0] = openat(layer->unpacker.lock, "nothing", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		lowers[0] =
+			openat(layer->unpacker.lock, "nothing", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		count = 1;
 	}
 	if (r == 0)
@@ -172,7 +179,8 @@ static int give_name(const struct install *install, struct layer *layer, struct 
 	char name[STORE_NAME_MAX];
 
 	if (layer->result.opaque) {
-		cleanup_close int fd = openat(layer->unpacker.lock, "opaque", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		cleanup_close int fd = openat(
+			layer->unpacker.lock, "opaque", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 		if (fd < 0)
 			return error_set(err, errno, "marking the layer as opaque");
@@ -214,7 +222,8 @@ static int begin_some(struct install *install, struct error *err)
 
 		if (layer->state != LAYER_WAITING)
 			continue;
-		if (count_in(install, LAYER_COMING, LAYER_COMING) >= install->source->parallel_max ||
+		if (count_in(install, LAYER_COMING, LAYER_COMING) >=
+				install->source->parallel_max ||
 			count_in(install, LAYER_COMING, LAYER_UNPACKING) >= UNPACKERS_MAX)
 			return 0;
 		if (begin_layer(install, layer, err) < 0)
@@ -230,10 +239,11 @@ static int look_at_unpackers(struct install *install, struct error *err)
 		struct layer *layer = &install->layers[i];
 		struct pollfd pollfd = {.fd = layer->unpacker.control, .events = POLLIN};
 
-		if ((layer->state == LAYER_COMING || layer->state == LAYER_UNPACKING) && poll(&pollfd, 1, 0) > 0 &&
-			finish_unpacking(install, layer, err) < 0)
+		if ((layer->state == LAYER_COMING || layer->state == LAYER_UNPACKING) &&
+			poll(&pollfd, 1, 0) > 0 && finish_unpacking(install, layer, err) < 0)
 			return layer_error(layer, err);
-		if (layer->state == LAYER_UNPACKED && (layer->result.notes == 0 || are_below_done(install, layer)) &&
+		if (layer->state == LAYER_UNPACKED &&
+			(layer->result.notes == 0 || are_below_done(install, layer)) &&
 			finish_layer(install, layer, err) < 0)
 			return layer_error(layer, err);
 	}
@@ -248,7 +258,8 @@ static int work(struct install *install, struct error *err)
 	for (size_t i = 0; i < install->count; i++) {
 		const struct layer *layer = &install->layers[i];
 
-		if ((layer->state == LAYER_COMING || layer->state == LAYER_UNPACKING) && count < UNPACKERS_MAX)
+		if ((layer->state == LAYER_COMING || layer->state == LAYER_UNPACKING) &&
+			count < UNPACKERS_MAX)
 			fds[count++] = layer->unpacker.control;
 	}
 	return install->source->work(install->source->data, install, fds, count, WORK_MS, err);
@@ -261,7 +272,8 @@ static int install_layers(struct install *install, struct error *err)
 			return -1;
 		if (install->progress)
 			install->progress(install->progress_data, install);
-		if (count_in(install, LAYER_DONE, LAYER_DONE) < install->count && work(install, err) < 0)
+		if (count_in(install, LAYER_DONE, LAYER_DONE) < install->count &&
+			work(install, err) < 0)
 			return -1;
 	}
 	if (install->progress)
@@ -303,9 +315,10 @@ static bool hides(int tree, const char *path)
 		if (!path[length])
 			return false;
 		close_fd(&fd);
-		fd = open_in_root(tree, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS);
-		if (fd >= 0 && fgetxattr(fd, "user.overlay.opaque", &value, 1) == 1 && value == 'y' &&
-			faccessat(tree, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		fd = open_in_root(
+			tree, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS);
+		if (fd >= 0 && fgetxattr(fd, "user.overlay.opaque", &value, 1) == 1 &&
+			value == 'y' && faccessat(tree, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 			return true;
 	}
 }
@@ -320,7 +333,8 @@ static char *read_file_of_image(const struct install *install, const char *path)
 		size_t length;
 		char *text;
 
-		tree = store_open_layer(install->store, install->layers[i].chain_id, &lock, &ignored);
+		tree = store_open_layer(
+			install->store, install->layers[i].chain_id, &lock, &ignored);
 		if (tree < 0)
 			return NULL;
 		fd = open_in_root(tree, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
@@ -351,13 +365,15 @@ static void mark_hidden(const struct install *install, struct image_record *reco
 		char name[STORE_NAME_MAX], marker[STORE_NAME_MAX + 8];
 
 		record->layers[i].hidden = hidden;
-		snprintf(marker, sizeof marker, "%s/opaque", store_layer_name(record->layers[i].chain_id, name));
+		snprintf(marker, sizeof marker, "%s/opaque",
+			store_layer_name(record->layers[i].chain_id, name));
 		hidden = hidden || faccessat(install->store->fd, marker, F_OK, 0) == 0;
 	}
 }
 
-static int save_record(const struct install *install, const struct reference *reference, const char *manifest_digest,
-	const struct manifest *manifest, const struct image_config *config, struct error *err)
+static int save_record(const struct install *install, const struct reference *reference,
+	const char *manifest_digest, const struct manifest *manifest,
+	const struct image_config *config, struct error *err)
 {
 	cleanup_free char *passwd = read_file_of_image(install, "etc/passwd");
 	cleanup_free char *group = read_file_of_image(install, "etc/group");
@@ -394,19 +410,22 @@ static int save_record(const struct install *install, const struct reference *re
 		strcpy(layers[i].diff_id, layer->diff_id);
 		strcpy(layers[i].blob, layer->descriptor->digest);
 		layers[i].blob_bytes = layer->descriptor->size;
-		snprintf(layers[i].media_type, sizeof layers[i].media_type, "%s", media_layer_type(layer->descriptor->media));
+		snprintf(layers[i].media_type, sizeof layers[i].media_type, "%s",
+			media_layer_type(layer->descriptor->media));
 	}
 	mark_hidden(install, &record);
 	return record_save(install->store, &record, err);
 }
 
-int install_image(struct install *install, const struct reference *reference, const char *manifest_digest,
-	const struct manifest *manifest, const struct image_config *config, struct error *err)
+int install_image(struct install *install, const struct reference *reference,
+	const char *manifest_digest, const struct manifest *manifest,
+	const struct image_config *config, struct error *err)
 {
 	int r;
 
 	if (manifest->count != config->layers)
-		return error_set(err, 0, "the manifest has %zu layers and the configuration %zu", manifest->count, config->layers);
+		return error_set(err, 0, "the manifest has %zu layers and the configuration %zu",
+			manifest->count, config->layers);
 	if (manifest->count == 0)
 		return error_set(err, 0, "the image has no layers");
 	install->count = manifest->count;

@@ -60,7 +60,8 @@ struct source {
 	 * Does some work for the layers that are COMING, or waits, until one of `fds` can be read, but not
 	 * much longer than `timeout_ms`. Calls install_arrived for what it wrote.
 	 */
-	int (*work)(void *data, struct install *install, const int *fds, size_t count, int timeout_ms, struct error *err);
+	int (*work)(void *data, struct install *install, const int *fds, size_t count,
+		int timeout_ms, struct error *err);
 	/* The layer is not COMING any more. */
 	void (*end)(void *data, struct layer *layer);
 	void *data;
@@ -84,7 +85,8 @@ int install_arrived(struct install *install, struct layer *layer, bool whole, st
  * Brings all layers of the image into the store and writes its record for `reference`. `manifest_digest` is the
  * manifest's. The manifest, the configuration and what else belongs to the image have been stored as blobs.
  */
-int install_image(struct install *install, const struct reference *reference, const char *manifest_digest,
-	const struct manifest *manifest, const struct image_config *config, struct error *err);
+int install_image(struct install *install, const struct reference *reference,
+	const char *manifest_digest, const struct manifest *manifest,
+	const struct image_config *config, struct error *err);
 
 #endif

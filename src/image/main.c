@@ -17,21 +17,20 @@
 #include "util/error.h"
 #include "util/parse.h"
 
-static const char help[] =
-	"Usage: nsbox images COMMAND [OPTION]… [ARGUMENT]…\n"
-	"Keeps the images that nsbox run --image runs.\n"
-	"\n"
-	"  ls        list them\n"
-	"  inspect   show what is known of one, as JSON\n"
-	"  pull      fetch one from a registry (also: nsbox pull)\n"
-	"  import    take one from a directory or an archive\n"
-	"  export    write one to a directory, as an OCI image layout\n"
-	"  rm        forget some\n"
-	"  prune     remove what no image needs\n"
-	"\n"
-	"      --help  print this help\n"
-	"\n"
-	"nsbox images COMMAND --help shows the options of a command.\n";
+static const char help[] = "Usage: nsbox images COMMAND [OPTION]… [ARGUMENT]…\n"
+			   "Keeps the images that nsbox run --image runs.\n"
+			   "\n"
+			   "  ls        list them\n"
+			   "  inspect   show what is known of one, as JSON\n"
+			   "  pull      fetch one from a registry (also: nsbox pull)\n"
+			   "  import    take one from a directory or an archive\n"
+			   "  export    write one to a directory, as an OCI image layout\n"
+			   "  rm        forget some\n"
+			   "  prune     remove what no image needs\n"
+			   "\n"
+			   "      --help  print this help\n"
+			   "\n"
+			   "nsbox images COMMAND --help shows the options of a command.\n";
 
 static const struct {
 	const char *name;
@@ -52,7 +51,8 @@ int refuse_option(char **argv, const char *command, struct error *err)
 
 	/* A letter may stand anywhere in its word. */
 	if (optopt && optopt < 256 && argv[optind - 1][0] == '-' && argv[optind - 1][1] != '-')
-		return error_set(err, 0, "unknown option \"-%c\"; see nsbox %s --help", optopt, command);
+		return error_set(
+			err, 0, "unknown option \"-%c\"; see nsbox %s --help", optopt, command);
 	return error_set(err, 0, "option %s is unknown, or lacks its argument; see nsbox %s --help",
 		quoted(argv[optind - 1], option), command);
 }
@@ -67,7 +67,8 @@ static int unknown(const char *name)
 {
 	char buffer[QUOTED_MAX];
 
-	fprintf(stderr, "nsbox: there is no command %s of nsbox images; see nsbox images --help\n", quoted(name, buffer));
+	fprintf(stderr, "nsbox: there is no command %s of nsbox images; see nsbox images --help\n",
+		quoted(name, buffer));
 	return EXIT_FAILED;
 }
 

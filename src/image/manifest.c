@@ -40,7 +40,8 @@ enum media media_of(const char *type)
 	size_t length = strcspn(type, "; \t");
 
 	for (size_t i = 0; i < sizeof media_types / sizeof *media_types; i++)
-		if (strlen(media_types[i].type) == length && strncasecmp(media_types[i].type, type, length) == 0)
+		if (strlen(media_types[i].type) == length &&
+			strncasecmp(media_types[i].type, type, length) == 0)
 			return media_types[i].media;
 	return MEDIA_UNKNOWN;
 }
@@ -92,21 +93,24 @@ static struct platform platform_of(const json_t *object)
 	return platform;
 }
 
-static int parse_descriptor(
-	const json_t *object, const char *what, const char *origin, struct descriptor *ret, struct error *err)
+static int parse_descriptor(const json_t *object, const char *what, const char *origin,
+	struct descriptor *ret, struct error *err)
 {
 	const char *digest = json_string_value(json_object_get(object, "digest"));
 	const char *type = json_string_value(json_object_get(object, "mediaType"));
-	const json_t *size = json_object_get(object, "size"), *platform = json_object_get(object, "platform");
+	const json_t *size = json_object_get(object, "size"),
+		     *platform = json_object_get(object, "platform");
 	const char *name = json_string_value(json_object_get(
 		json_object_get(object, "annotations"), "org.opencontainers.image.ref.name"));
 
 	*ret = (struct descriptor){.media = type ? media_of(type) : MEDIA_UNKNOWN};
 	if (!digest || !digest_valid(digest))
 		return error_set(err, 0, "%s: %s has %s", origin, what,
-			digest ? "a digest that is not sha256: and 64 digits of lower-case hexadecimal" : "no digest");
+			digest ? "a digest that is not sha256: and 64 digits of lower-case hexadecimal"
+			       : "no digest");
 	if (!json_is_integer(size) || json_integer_value(size) < 0)
-		return error_set(err, 0, "%s: %s has no size that is a number of bytes", origin, what);
+		return error_set(
+			err, 0, "%s: %s has no size that is a number of bytes", origin, what);
 	strcpy(ret->digest, digest);
 	ret->size = (uint64_t)json_integer_value(size);
 	ret->has_platform = json_is_object(platform);
@@ -122,8 +126,8 @@ static bool is_layer(enum media media)
 	return media == MEDIA_LAYER || media == MEDIA_LAYER_GZIP || media == MEDIA_LAYER_ZSTD;
 }
 
-static int parse_entries(const json_t *array, const char *what, size_t max, const char *origin, struct manifest *ret,
-	struct error *err)
+static int parse_entries(const json_t *array, const char *what, size_t max, const char *origin,
+	struct manifest *ret, struct error *err)
 {
 	size_t count = json_array_size(array);
 	char name[32];
@@ -131,86 +135,105 @@ static int parse_entries(const json_t *array, const char *what, size_t max, cons
 	if (!json_is_array(array))
 		return error_set(err, 0, "%s has no list of %ss", origin, what);
 	if (count > max)
-		return error_set(err, 0, "%s has %zu %ss; nsbox takes at most %zu", origin, count, what, max);
+		return error_set(err, 0, "%s has %zu %ss; nsbox takes at most %zu", origin, count,
+			what, max);
 	ret->entries = xcalloc(count + 1, sizeof *ret->entries);
 	for (size_t i = 0; i < count; i++) {
 		snprintf(name, sizeof name, "%s %zu", what, i + 1);
-		if (parse_descriptor(json_array_get(array, i), name, origin, &ret->entries[i], err) < 0)
+		if (parse_descriptor(
+			    json_array_get(array, i), name, origin, &ret->entries[i], err) < 0)
 			return -1;
 		ret->count++;
 	}
 	return 0;
 }
 
-static int parse_manifest(const json_t *root, const char *origin, struct manifest *ret, struct error *err)
+static int parse_manifest(
+	const json_t *root, const char *origin, struct manifest *ret, struct error *err)
 {
 	const char *type;
 
-	if (parse_descriptor(json_object_get(root, "config"), "the configuration", origin, &ret->config, err) < 0)
+	if (parse_descriptor(json_object_get(root, "config"), "the configuration", origin,
+		    &ret->config, err) < 0)
 		return -1;
 	if (ret->config.media != MEDIA_CONFIG) {
-		type = json_string_value(json_object_get(json_object_get(root, "config"), "mediaType"));
-		return error_set(err, 0, "%s is no image that can be run: its configuration is of the type %.100s", origin,
-			type ? type : "(none)");
+		type = json_string_value(
+			json_object_get(json_object_get(root, "config"), "mediaType"));
+		return error_set(err, 0,
+			"%s is no image that can be run: its configuration is of the type %.100s",
+			origin, type ? type : "(none)");
 	}
 	if (ret->config.size > CONFIG_DOCUMENT_MAX)
-		return error_set(err, 0, "%s: the configuration has %" PRIu64 " bytes; nsbox takes at most %d", origin,
-			ret->config.size, CONFIG_DOCUMENT_MAX);
-	if (parse_entries(json_object_get(root, "layers"), "layer", MANIFEST_LAYERS_MAX, origin, ret, err) < 0)
+		return error_set(err, 0,
+			"%s: the configuration has %" PRIu64 " bytes; nsbox takes at most %d",
+			origin, ret->config.size, CONFIG_DOCUMENT_MAX);
+	if (parse_entries(json_object_get(root, "layers"), "layer", MANIFEST_LAYERS_MAX, origin,
+		    ret, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ret->count; i++)
 		if (!is_layer(ret->entries[i].media)) {
 			type = json_string_value(json_object_get(
 				json_array_get(json_object_get(root, "layers"), i), "mediaType"));
-			return error_set(err, 0, "%s: layer %zu is of the type %.100s; nsbox reads tar archives, plain or "
-						 "compressed by gzip or zstd",
+			return error_set(err, 0,
+				"%s: layer %zu is of the type %.100s; nsbox reads tar archives, plain or "
+				"compressed by gzip or zstd",
 				origin, i + 1, type ? type : "(none)");
 		}
 	return 0;
 }
 
-static int parse_document(
-	const json_t *root, const char *content_type, const char *origin, struct manifest *ret, struct error *err)
+static int parse_document(const json_t *root, const char *content_type, const char *origin,
+	struct manifest *ret, struct error *err)
 {
 	const json_t *version = json_object_get(root, "schemaVersion");
 	const char *own_type = json_string_value(json_object_get(root, "mediaType"));
 	enum media media = own_type ? media_of(own_type) : MEDIA_UNKNOWN;
 	enum media said = content_type ? media_of(content_type) : MEDIA_UNKNOWN;
 
-	if (json_integer_value(version) == 1 || is_schema_1(content_type) || is_schema_1(own_type)) {
-		error_set(err, 0, "%s is in Docker's old format (schema 1), which names no checksums of its layers", origin);
-		return error_hint(err, "push the image anew with a present tool, or copy it with: "
-				       "skopeo copy --format oci docker://… oci:DIR, then nsbox images import DIR");
+	if (json_integer_value(version) == 1 || is_schema_1(content_type) ||
+		is_schema_1(own_type)) {
+		error_set(err, 0,
+			"%s is in Docker's old format (schema 1), which names no checksums of its layers",
+			origin);
+		return error_hint(err,
+			"push the image anew with a present tool, or copy it with: "
+			"skopeo copy --format oci docker://… oci:DIR, then nsbox images import DIR");
 	}
 	if (json_integer_value(version) != 2)
 		return error_set(err, 0, "%s has no schemaVersion 2", origin);
 	/* One reader must not see an index where another sees a manifest (image-spec, CVE-2021-41190). */
-	if (json_object_get(root, "manifests") && (json_object_get(root, "layers") || json_object_get(root, "config")))
+	if (json_object_get(root, "manifests") &&
+		(json_object_get(root, "layers") || json_object_get(root, "config")))
 		return error_set(err, 0, "%s claims to be both an index and a manifest", origin);
 	if (own_type && said != MEDIA_UNKNOWN && media != said)
-		return error_set(err, 0, "%s is of the type %.100s and was sent as %.100s", origin, own_type, content_type);
+		return error_set(err, 0, "%s is of the type %.100s and was sent as %.100s", origin,
+			own_type, content_type);
 	if (!own_type)
-		media = said != MEDIA_UNKNOWN	       ? said
+		media = said != MEDIA_UNKNOWN                ? said
 			: json_object_get(root, "manifests") ? MEDIA_INDEX
-							       : MEDIA_MANIFEST;
+							     : MEDIA_MANIFEST;
 	if (media == MEDIA_INDEX) {
 		ret->is_index = true;
-		return parse_entries(json_object_get(root, "manifests"), "manifest", INDEX_ENTRIES_MAX, origin, ret, err);
+		return parse_entries(json_object_get(root, "manifests"), "manifest",
+			INDEX_ENTRIES_MAX, origin, ret, err);
 	}
 	if (media == MEDIA_MANIFEST)
 		return parse_manifest(root, origin, ret, err);
-	return error_set(err, 0, "%s is of the type %.100s, which is neither an index nor a manifest", origin, own_type);
+	return error_set(err, 0,
+		"%s is of the type %.100s, which is neither an index nor a manifest", origin,
+		own_type);
 }
 
-int manifest_parse(const char *json, size_t length, const char *content_type, const char *origin, struct manifest *ret,
-	struct error *err)
+int manifest_parse(const char *json, size_t length, const char *content_type, const char *origin,
+	struct manifest *ret, struct error *err)
 {
 	struct manifest manifest = {0};
 	json_t *root;
 	int r;
 
 	if (length > DOCUMENT_MAX)
-		return error_set(err, 0, "%s has %zu bytes; nsbox takes at most %d", origin, length, DOCUMENT_MAX);
+		return error_set(err, 0, "%s has %zu bytes; nsbox takes at most %d", origin, length,
+			DOCUMENT_MAX);
 	root = load(json, length, origin, err);
 	if (!root)
 		return -1;
@@ -237,7 +260,8 @@ static void list_platforms(const struct manifest *index, char *text, size_t size
 
 	text[0] = '\0';
 	for (size_t i = 0; i < index->count && used < size; i++) {
-		if (!index->entries[i].has_platform || strcmp(index->entries[i].platform.os, "unknown") == 0)
+		if (!index->entries[i].has_platform ||
+			strcmp(index->entries[i].platform.os, "unknown") == 0)
 			continue;
 		used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
 			platform_format(&index->entries[i].platform, name));
@@ -278,11 +302,13 @@ int index_choose(const struct manifest *index, const struct platform *wanted, co
 
 /* --- configuration --- */
 
-static int copy_string(const json_t *object, const char *key, const char *origin, char **ret, struct error *err)
+static int copy_string(
+	const json_t *object, const char *key, const char *origin, char **ret, struct error *err)
 {
 	const json_t *value = json_object_get(object, key);
 
-	if (!value || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0))
+	if (!value || json_is_null(value) ||
+		(json_is_string(value) && json_string_length(value) == 0))
 		return 0;
 	if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
 		return error_set(err, 0, "%s: \"%s\" is not a string", origin, key);
@@ -290,7 +316,8 @@ static int copy_string(const json_t *object, const char *key, const char *origin
 	return 0;
 }
 
-static int copy_strings(const json_t *object, const char *key, const char *origin, char ***ret, struct error *err)
+static int copy_strings(
+	const json_t *object, const char *key, const char *origin, char ***ret, struct error *err)
 {
 	const json_t *array = json_object_get(object, key), *value;
 	size_t i;
@@ -300,16 +327,20 @@ static int copy_strings(const json_t *object, const char *key, const char *origi
 	if (!json_is_array(array))
 		return error_set(err, 0, "%s: \"%s\" is not a list of strings", origin, key);
 	*ret = xcalloc(json_array_size(array) + 1, sizeof **ret);
-	json_array_foreach(array, i, value) {
-		if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
-			return error_set(err, 0, "%s: \"%s\" is not a list of strings", origin, key);
+	json_array_foreach(array, i, value)
+	{
+		if (!json_is_string(value) ||
+			strlen(json_string_value(value)) != json_string_length(value))
+			return error_set(
+				err, 0, "%s: \"%s\" is not a list of strings", origin, key);
 		(*ret)[i] = xstrdup(json_string_value(value));
 	}
 	return 0;
 }
 
 /* Volumes are the keys of an object. */
-static int copy_keys(const json_t *object, const char *key, const char *origin, char ***ret, struct error *err)
+static int copy_keys(
+	const json_t *object, const char *key, const char *origin, char ***ret, struct error *err)
 {
 	json_t *set = json_object_get(object, key), *value;
 	const char *name;
@@ -320,12 +351,12 @@ static int copy_keys(const json_t *object, const char *key, const char *origin, 
 	if (!json_is_object(set))
 		return error_set(err, 0, "%s: \"%s\" is not an object", origin, key);
 	*ret = xcalloc(json_object_size(set) + 1, sizeof **ret);
-	json_object_foreach(set, name, value)
-		(*ret)[i++] = xstrdup(name);
+	json_object_foreach(set, name, value)(*ret)[i++] = xstrdup(name);
 	return 0;
 }
 
-static int parse_diff_ids(const json_t *rootfs, const char *origin, struct image_config *ret, struct error *err)
+static int parse_diff_ids(
+	const json_t *rootfs, const char *origin, struct image_config *ret, struct error *err)
 {
 	const json_t *array = json_object_get(rootfs, "diff_ids"), *value;
 	size_t i;
@@ -333,12 +364,14 @@ static int parse_diff_ids(const json_t *rootfs, const char *origin, struct image
 	if (!json_is_array(array))
 		return error_set(err, 0, "%s has no rootfs.diff_ids", origin);
 	if (json_array_size(array) > MANIFEST_LAYERS_MAX)
-		return error_set(err, 0, "%s has %zu layers; nsbox takes at most %d", origin, json_array_size(array),
-			MANIFEST_LAYERS_MAX);
+		return error_set(err, 0, "%s has %zu layers; nsbox takes at most %d", origin,
+			json_array_size(array), MANIFEST_LAYERS_MAX);
 	ret->diff_ids = xcalloc(json_array_size(array) + 1, sizeof *ret->diff_ids);
-	json_array_foreach(array, i, value) {
+	json_array_foreach(array, i, value)
+	{
 		if (!json_is_string(value) || !digest_valid(json_string_value(value)))
-			return error_set(err, 0, "%s: diff id %zu is not sha256: and 64 digits of lower-case hexadecimal",
+			return error_set(err, 0,
+				"%s: diff id %zu is not sha256: and 64 digits of lower-case hexadecimal",
 				origin, i + 1);
 		strcpy(ret->diff_ids[i], json_string_value(value));
 	}
@@ -346,7 +379,8 @@ static int parse_diff_ids(const json_t *rootfs, const char *origin, struct image
 	return 0;
 }
 
-static int parse_config(const json_t *root, const char *origin, struct image_config *ret, struct error *err)
+static int parse_config(
+	const json_t *root, const char *origin, struct image_config *ret, struct error *err)
 {
 	const json_t *config = json_object_get(root, "config");
 
@@ -366,7 +400,8 @@ static int parse_config(const json_t *root, const char *origin, struct image_con
 	return 0;
 }
 
-int image_config_parse(const char *json, size_t length, const char *origin, struct image_config *ret, struct error *err)
+int image_config_parse(const char *json, size_t length, const char *origin,
+	struct image_config *ret, struct error *err)
 {
 	struct image_config config = {0};
 	json_t *root = load(json, length, origin, err);

@@ -18,7 +18,9 @@
 struct error;
 
 enum {
-	DOCUMENT_MAX = 4 << 20,	   /* bytes of an index or a manifest; what registries have to accept (distribution-spec) */
+	DOCUMENT_MAX =
+		4
+		<< 20, /* bytes of an index or a manifest; what registries have to accept (distribution-spec) */
 	CONFIG_DOCUMENT_MAX = 8 << 20, /* bytes of a configuration, which has the history in it */
 	MANIFEST_LAYERS_MAX = 400,     /* overlayfs takes 500 */
 	INDEX_ENTRIES_MAX = 1024,
@@ -29,7 +31,7 @@ enum media {
 	MEDIA_INDEX,
 	MEDIA_MANIFEST,
 	MEDIA_CONFIG,
-	MEDIA_LAYER,	  /* an uncompressed tar archive */
+	MEDIA_LAYER, /* an uncompressed tar archive */
 	MEDIA_LAYER_GZIP,
 	MEDIA_LAYER_ZSTD,
 };
@@ -37,17 +39,19 @@ enum media {
 struct descriptor {
 	enum media media;
 	char digest[DIGEST_SIZE];
-	uint64_t size;		  /* bytes */
-	bool has_platform;	  /* of an entry of an index */
+	uint64_t size;            /* bytes */
+	bool has_platform;        /* of an entry of an index */
 	struct platform platform; /* empty strings without */
-	char name[REFERENCE_MAX + 1]; /* org.opencontainers.image.ref.name of an OCI layout's index; or empty */
+	char name[REFERENCE_MAX +
+		  1]; /* org.opencontainers.image.ref.name of an OCI layout's index; or empty */
 };
 
 /* An index or a manifest. */
 struct manifest {
 	bool is_index;
-	struct descriptor config;   /* of a manifest */
-	struct descriptor *entries; /* owned: an index's manifests, or a manifest's layers from the bottom up */
+	struct descriptor config; /* of a manifest */
+	struct descriptor *
+		entries; /* owned: an index's manifests, or a manifest's layers from the bottom up */
 	size_t count;
 };
 
@@ -73,8 +77,8 @@ const char *media_layer_type(enum media media);
  * Parses an index or a manifest. `content_type` is what the registry called it, or NULL; where the document has a
  * mediaType of its own, the two must agree. `origin` names the document in errors.
  */
-int manifest_parse(const char *json, size_t length, const char *content_type, const char *origin, struct manifest *ret,
-	struct error *err);
+int manifest_parse(const char *json, size_t length, const char *content_type, const char *origin,
+	struct manifest *ret, struct error *err);
 
 void manifest_free(struct manifest *manifest);
 
@@ -83,7 +87,8 @@ int index_choose(const struct manifest *index, const struct platform *wanted, co
 	const struct descriptor **ret, struct error *err);
 
 /* Parses the configuration of an image. */
-int image_config_parse(const char *json, size_t length, const char *origin, struct image_config *ret, struct error *err);
+int image_config_parse(const char *json, size_t length, const char *origin,
+	struct image_config *ret, struct error *err);
 
 void image_config_free(struct image_config *config);
 

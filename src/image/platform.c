@@ -18,8 +18,8 @@ static const char *native_variant(void)
 		__builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
 		__builtin_cpu_supports("avx512vl"))
 		return "v4";
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-		__builtin_cpu_supports("fma"))
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+		__builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma"))
 		return "v3";
 	if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
 		return "v2";
@@ -51,7 +51,8 @@ static bool part_valid(const char *text, size_t length)
 int platform_parse(const char *text, struct platform *ret, struct error *err)
 {
 	struct platform platform = {.os = "linux"};
-	char *fields[3] = {platform.os, platform.architecture, platform.variant}, quotation[QUOTED_MAX];
+	char *fields[3] = {platform.os, platform.architecture, platform.variant},
+	     quotation[QUOTED_MAX];
 	const char *rest = text;
 	size_t first = strchr(text, '/') ? 0 : 1, last = first;
 
@@ -59,7 +60,8 @@ int platform_parse(const char *text, struct platform *ret, struct error *err)
 		size_t length = strcspn(rest, "/");
 
 		if (i > 2 || !part_valid(rest, length)) {
-			error_set(err, 0, "platform %s is not OS/ARCHITECTURE[/VARIANT]", quoted(text, quotation));
+			error_set(err, 0, "platform %s is not OS/ARCHITECTURE[/VARIANT]",
+				quoted(text, quotation));
 			return error_hint(err, "write it as linux/amd64 or linux/arm64/v8");
 		}
 		memcpy(fields[i], rest, length);
@@ -87,7 +89,8 @@ static int level(const struct platform *platform)
 
 int platform_match(const struct platform *wanted, const struct platform *offered)
 {
-	if (strcmp(wanted->os, offered->os) != 0 || strcmp(wanted->architecture, offered->architecture) != 0)
+	if (strcmp(wanted->os, offered->os) != 0 ||
+		strcmp(wanted->architecture, offered->architecture) != 0)
 		return 0;
 	/* The greatest level that the wanted one includes. */
 	if (level(offered) > level(wanted))

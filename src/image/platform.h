@@ -9,7 +9,7 @@
 struct error;
 
 struct platform {
-	char os[16];	       /* «linux» */
+	char os[16];           /* «linux» */
 	char architecture[16]; /* «amd64», «arm64» */
 	char variant[16];      /* «v8»; empty: none */
 };

@@ -73,7 +73,9 @@ static const char *short_digest(const struct layer *layer)
 
 static uint64_t arrived(const struct layer *layer)
 {
-	return layer->state == LAYER_COMING ? layer->blob.written : layer->state == LAYER_WAITING ? 0 : layer->descriptor->size;
+	return layer->state == LAYER_COMING    ? layer->blob.written
+	       : layer->state == LAYER_WAITING ? 0
+					       : layer->descriptor->size;
 }
 
 static void show_done(const struct install *install, enum progress_style style)
@@ -88,12 +90,14 @@ static void show_done(const struct install *install, enum progress_style style)
 			continue;
 		said[i] = true;
 		if (style == PROGRESS_LINES)
-			fprintf(stderr, "layer %zu/%zu %.12s %s %s\n", i + 1, install->count, short_digest(layer),
-				bytes_text(layer->descriptor->size, size), state_text(layer));
+			fprintf(stderr, "layer %zu/%zu %.12s %s %s\n", i + 1, install->count,
+				short_digest(layer), bytes_text(layer->descriptor->size, size),
+				state_text(layer));
 		else
-			printf("{\"layer\": %zu, \"layers\": %zu, \"digest\": \"%s\", \"bytes\": %" PRIu64 ", \"state\": \"%s\"}\n",
-				i + 1, install->count, layer->descriptor->digest, layer->descriptor->size,
-				layer->was_there ? "present" : "done");
+			printf("{\"layer\": %zu, \"layers\": %zu, \"digest\": \"%s\", \"bytes\": %" PRIu64
+			       ", \"state\": \"%s\"}\n",
+				i + 1, install->count, layer->descriptor->digest,
+				layer->descriptor->size, layer->was_there ? "present" : "done");
 	}
 	fflush(stdout);
 }
@@ -104,7 +108,8 @@ struct speed {
 	uint64_t start_ms, start_bytes;
 };
 
-static void append_rate(const struct layer *layer, struct speed *speed, uint64_t now, char *text, size_t size)
+static void append_rate(
+	const struct layer *layer, struct speed *speed, uint64_t now, char *text, size_t size)
 {
 	char rate_text[BYTES_TEXT_MAX];
 	uint64_t rate, left = layer->descriptor->size - layer->blob.written;
@@ -115,10 +120,12 @@ static void append_rate(const struct layer *layer, struct speed *speed, uint64_t
 		return;
 	rate = (layer->blob.written - speed->start_bytes) * 1000 / (now - speed->start_ms);
 	if (rate > 0)
-		snprintf(text, size, "  %s/s, %" PRIu64 " s left", bytes_text(rate, rate_text), (left + rate - 1) / rate);
+		snprintf(text, size, "  %s/s, %" PRIu64 " s left", bytes_text(rate, rate_text),
+			(left + rate - 1) / rate);
 }
 
-static void format_bar(const struct layer *layer, struct speed *speed, uint64_t now, char *line, size_t size)
+static void format_bar(
+	const struct layer *layer, struct speed *speed, uint64_t now, char *line, size_t size)
 {
 	char have[BYTES_TEXT_MAX], all[BYTES_TEXT_MAX], bar[BAR_WIDTH + 1], rate[64] = "";
 	uint64_t bytes = arrived(layer), total = layer->descriptor->size;
@@ -131,15 +138,17 @@ static void format_bar(const struct layer *layer, struct speed *speed, uint64_t 
 	bar[BAR_WIDTH] = '\0';
 	if (layer->state == LAYER_COMING)
 		append_rate(layer, speed, now, rate, sizeof rate);
-	snprintf(line, size, "%.12s [%s] %s/%s%s%s", short_digest(layer), bar, bytes_text(bytes, have), bytes_text(total, all),
-		rate[0] ? rate : "  ", rate[0] ? "" : state_text(layer));
+	snprintf(line, size, "%.12s [%s] %s/%s%s%s", short_digest(layer), bar,
+		bytes_text(bytes, have), bytes_text(total, all), rate[0] ? rate : "  ",
+		rate[0] ? "" : state_text(layer));
 }
 
 static unsigned columns(void)
 {
 	struct winsize size;
 
-	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : COLUMNS_DEFAULT;
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col
+										: COLUMNS_DEFAULT;
 }
 
 /* Layers that were there before are not worth a line; of very many only those that are being made are shown. */
@@ -147,7 +156,8 @@ static bool has_line(const struct install *install, const struct layer *layer)
 {
 	if (layer->was_there)
 		return false;
-	return install->count <= LINES_MAX || (layer->state != LAYER_WAITING && layer->state != LAYER_DONE);
+	return install->count <= LINES_MAX ||
+	       (layer->state != LAYER_WAITING && layer->state != LAYER_DONE);
 }
 
 static void show_bars(const struct install *install)

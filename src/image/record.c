@@ -48,8 +48,7 @@ static char **copy_strings(const json_t *object, const char *key)
 	if (!json_is_array(array))
 		return NULL;
 	strings = xcalloc(json_array_size(array) + 1, sizeof *strings);
-	json_array_foreach(array, i, value)
-		strings[i] = xstrdup(json_string_value(value) ?: "");
+	json_array_foreach(array, i, value) strings[i] = xstrdup(json_string_value(value) ?: "");
 	return strings;
 }
 
@@ -57,7 +56,8 @@ static bool read_layer(const json_t *object, struct record_layer *ret)
 {
 	const char *type = json_string_value(json_object_get(object, "media_type"));
 
-	if (!copy_digest(object, "chain_id", ret->chain_id) || !copy_digest(object, "diff_id", ret->diff_id) ||
+	if (!copy_digest(object, "chain_id", ret->chain_id) ||
+		!copy_digest(object, "diff_id", ret->diff_id) ||
 		!copy_digest(object, "blob", ret->blob))
 		return false;
 	ret->blob_bytes = (uint64_t)json_integer_value(json_object_get(object, "bytes"));
@@ -74,9 +74,7 @@ static bool read_layers(const json_t *array, struct image_record *ret)
 	if (!json_is_array(array) || json_array_size(array) > RECORD_LAYERS_MAX)
 		return false;
 	ret->layers = xcalloc(json_array_size(array) + 1, sizeof *ret->layers);
-	json_array_foreach(array, i, value)
-		if (!read_layer(value, &ret->layers[i]))
-			return false;
+	json_array_foreach(array, i, value) if (!read_layer(value, &ret->layers[i])) return false;
 	ret->layers_count = json_array_size(array);
 	return true;
 }
@@ -88,8 +86,10 @@ static bool read_record(const json_t *root, struct image_record *ret)
 	struct error ignored;
 
 	if (!reference || reference_parse(reference, &ret->reference, &ignored) < 0 || !platform ||
-		platform_parse(platform, &ret->platform, &ignored) < 0 || !copy_digest(root, "manifest", ret->manifest) ||
-		!copy_digest(root, "config", ret->config) || !read_layers(json_object_get(root, "layers"), ret))
+		platform_parse(platform, &ret->platform, &ignored) < 0 ||
+		!copy_digest(root, "manifest", ret->manifest) ||
+		!copy_digest(root, "config", ret->config) ||
+		!read_layers(json_object_get(root, "layers"), ret))
 		return false;
 	ret->created = copy_string(root, "created");
 	ret->pulled = copy_string(root, "pulled");
@@ -106,7 +106,8 @@ static bool read_record(const json_t *root, struct image_record *ret)
 	return true;
 }
 
-int record_load_file(const struct store *store, const char *name, struct image_record *ret, struct error *err)
+int record_load_file(
+	const struct store *store, const char *name, struct image_record *ret, struct error *err)
 {
 	cleanup_close int fd = openat(store->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	cleanup_free char *text = NULL;
@@ -131,7 +132,8 @@ int record_load_file(const struct store *store, const char *name, struct image_r
 	return 0;
 }
 
-int record_load(const struct store *store, const struct reference *reference, struct image_record *ret, struct error *err)
+int record_load(const struct store *store, const struct reference *reference,
+	struct image_record *ret, struct error *err)
 {
 	char name[STORE_IMAGE_NAME_MAX];
 
@@ -164,9 +166,9 @@ static json_t *write_layers(const struct image_record *record)
 
 	for (size_t i = 0; i < record->layers_count; i++) {
 		const struct record_layer *layer = &record->layers[i];
-		json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "chain_id", layer->chain_id, "diff_id",
-			layer->diff_id, "blob", layer->blob, "bytes", (json_int_t)layer->blob_bytes, "media_type",
-			layer->media_type);
+		json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "chain_id", layer->chain_id,
+			"diff_id", layer->diff_id, "blob", layer->blob, "bytes",
+			(json_int_t)layer->blob_bytes, "media_type", layer->media_type);
 
 		if (layer->hidden)
 			json_object_set_new(object, "hidden", json_true());
@@ -178,9 +180,10 @@ static json_t *write_layers(const struct image_record *record)
 static json_t *write_record(const struct image_record *record)
 {
 	char reference[REFERENCE_MAX + 1], platform[PLATFORM_TEXT_MAX];
-	json_t *root = json_pack("{s:s, s:s, s:s, s:s}", "reference", reference_format(&record->reference, reference),
-		"platform", platform_format(&record->platform, platform), "manifest", record->manifest, "config",
-		record->config);
+	json_t *root = json_pack("{s:s, s:s, s:s, s:s}", "reference",
+		reference_format(&record->reference, reference), "platform",
+		platform_format(&record->platform, platform), "manifest", record->manifest,
+		"config", record->config);
 
 	put_string(root, "created", record->created);
 	put_string(root, "pulled", record->pulled);
@@ -215,11 +218,13 @@ static int make_parents(const struct store *store, const char *name)
 
 static int write_file(const struct store *store, const char *name, const char *text)
 {
-	cleanup_close int fd = openat(store->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	cleanup_close int fd =
+		openat(store->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	if (fd < 0)
 		return -1;
-	if (write_whole(fd, text, strlen(text)) == 0 && write_whole(fd, "\n", 1) == 0 && fsync(fd) == 0)
+	if (write_whole(fd, text, strlen(text)) == 0 && write_whole(fd, "\n", 1) == 0 &&
+		fsync(fd) == 0)
 		return 0;
 	unlinkat(store->fd, name, 0);
 	return -1;

@@ -73,7 +73,8 @@ static bool registry_valid(const char *text)
 		while (is_alphanumeric(*end) || *end == '-' || *end == '.') {
 			bool edge = end == text || end[-1] == '.';
 
-			if ((edge && !is_alphanumeric(*end)) || (*end == '-' && !is_alphanumeric(end[1]) && end[1] != '-'))
+			if ((edge && !is_alphanumeric(*end)) ||
+				(*end == '-' && !is_alphanumeric(end[1]) && end[1] != '-'))
 				return false;
 			end++;
 		}
@@ -107,13 +108,15 @@ static int wrong(const char *text, struct error *err, const char *reason)
 }
 
 /* Cuts «@DIGEST» and «:TAG» off `rest`. */
-static int take_suffixes(const char *text, char *rest, struct reference *reference, struct error *err)
+static int take_suffixes(
+	const char *text, char *rest, struct reference *reference, struct error *err)
 {
 	char *at = strchr(rest, '@'), *colon;
 
 	if (at) {
 		if (!digest_valid(at + 1))
-			return wrong(text, err, "after @ must come sha256: and 64 digits of lower-case hexadecimal");
+			return wrong(text, err,
+				"after @ must come sha256: and 64 digits of lower-case hexadecimal");
 		strcpy(reference->digest, at + 1);
 		*at = '\0';
 	}
@@ -176,19 +179,23 @@ int reference_parse(const char *text, struct reference *ret, struct error *err)
 	if (take_suffixes(text, rest, &reference, err) < 0)
 		return -1;
 	/* What take_registry adds is part of the name, too: written in full it must be one that is taken again. */
-	if (strlen(rest) + (strchr(rest, '/') ? 0 : sizeof default_namespace - 1) > REFERENCE_NAME_MAX)
+	if (strlen(rest) + (strchr(rest, '/') ? 0 : sizeof default_namespace - 1) >
+		REFERENCE_NAME_MAX)
 		return wrong(text, err, too_long);
 	take_registry(rest, &reference);
 	if (strlen(reference.registry) + 1 + strlen(reference.repository) > REFERENCE_NAME_MAX)
 		return wrong(text, err, too_long);
 	if (!registry_valid(reference.registry))
-		return wrong(text, err, "the part before the first / is not a host, with or without a port");
+		return wrong(text, err,
+			"the part before the first / is not a host, with or without a port");
 	if (strspn(reference.repository, "abcdefghijklmnopqrstuvwxyz0123456789._-/") !=
 		strlen(reference.repository))
-		return wrong(text, err, "a name has lower-case letters, digits, \".\", \"_\", \"-\" and \"/\" only");
+		return wrong(text, err,
+			"a name has lower-case letters, digits, \".\", \"_\", \"-\" and \"/\" only");
 	if (!repository_valid(reference.repository))
-		return wrong(text, err, "each part of a name begins and ends with a letter or a digit, with one "
-					"\".\", one or two \"_\", or \"-\" between");
+		return wrong(text, err,
+			"each part of a name begins and ends with a letter or a digit, with one "
+			"\".\", one or two \"_\", or \"-\" between");
 	*ret = reference;
 	return 0;
 }
@@ -196,17 +203,19 @@ int reference_parse(const char *text, struct reference *ret, struct error *err)
 static const char *format(const char *registry, const char *slash, const char *repository,
 	const struct reference *reference, const char *tag, char buffer[REFERENCE_MAX + 1])
 {
-	snprintf(buffer, REFERENCE_MAX + 1, "%s%s%s%s%s%s%s", registry, slash, repository, *tag ? ":" : "", tag,
-		reference->digest[0] ? "@" : "", reference->digest);
+	snprintf(buffer, REFERENCE_MAX + 1, "%s%s%s%s%s%s%s", registry, slash, repository,
+		*tag ? ":" : "", tag, reference->digest[0] ? "@" : "", reference->digest);
 	return buffer;
 }
 
 const char *reference_format(const struct reference *reference, char buffer[REFERENCE_MAX + 1])
 {
-	return format(reference->registry, "/", reference->repository, reference, reference->tag, buffer);
+	return format(
+		reference->registry, "/", reference->repository, reference, reference->tag, buffer);
 }
 
-const char *reference_format_short(const struct reference *reference, char buffer[REFERENCE_MAX + 1])
+const char *reference_format_short(
+	const struct reference *reference, char buffer[REFERENCE_MAX + 1])
 {
 	const char *repository = reference->repository, *tag = reference->tag;
 	size_t library = sizeof default_namespace - 1;
@@ -215,7 +224,8 @@ const char *reference_format_short(const struct reference *reference, char buffe
 		tag = "";
 	if (strcmp(reference->registry, default_registry) != 0)
 		return format(reference->registry, "/", repository, reference, tag, buffer);
-	if (strncmp(repository, default_namespace, library) == 0 && !strchr(repository + library, '/') &&
+	if (strncmp(repository, default_namespace, library) == 0 &&
+		!strchr(repository + library, '/') &&
 		!names_registry(repository + library, strlen(repository + library)))
 		repository += library;
 	/* «docker.io/a.b/c» cannot go without its registry: «a.b» would be one. */

@@ -16,18 +16,18 @@
 struct error;
 
 enum {
-	REFERENCE_MAX = 767,	     /* bytes of a whole reference */
-	REFERENCE_NAME_MAX = 255,    /* of HOST/NAME, as Docker has it */
+	REFERENCE_MAX = 767,      /* bytes of a whole reference */
+	REFERENCE_NAME_MAX = 255, /* of HOST/NAME, as Docker has it */
 	REFERENCE_TAG_MAX = 128,
-	DIGEST_HEX_LENGTH = 64,	     /* of SHA-256 */
-	DIGEST_SIZE = 7 + 64 + 1,    /* «sha256:», the digits, a NUL */
+	DIGEST_HEX_LENGTH = 64,   /* of SHA-256 */
+	DIGEST_SIZE = 7 + 64 + 1, /* «sha256:», the digits, a NUL */
 };
 
 struct reference {
-	char registry[REFERENCE_NAME_MAX + 1];	 /* «docker.io», «localhost:5000» */
+	char registry[REFERENCE_NAME_MAX + 1];   /* «docker.io», «localhost:5000» */
 	char repository[REFERENCE_NAME_MAX + 1]; /* «library/python» */
-	char tag[REFERENCE_TAG_MAX + 1];	 /* empty where there is a digest only */
-	char digest[DIGEST_SIZE];		 /* «sha256:…», or empty */
+	char tag[REFERENCE_TAG_MAX + 1];         /* empty where there is a digest only */
+	char digest[DIGEST_SIZE];                /* «sha256:…», or empty */
 };
 
 /* Parses `text`. The error names what is wrong with it. */
@@ -37,7 +37,8 @@ int reference_parse(const char *text, struct reference *ret, struct error *err);
 const char *reference_format(const struct reference *reference, char buffer[REFERENCE_MAX + 1]);
 
 /* As short as it can be said to mean the same: «python:3.13». Returns `buffer`. */
-const char *reference_format_short(const struct reference *reference, char buffer[REFERENCE_MAX + 1]);
+const char *reference_format_short(
+	const struct reference *reference, char buffer[REFERENCE_MAX + 1]);
 
 /* Whether `text` is «sha256:» and 64 digits of lower-case hexadecimal. */
 bool digest_valid(const char *text);

@@ -43,8 +43,8 @@ struct registry {
 	bool plain_allowed; /* to fall back to HTTP */
 	bool verify;
 	struct credentials credentials;
-	bool basic;	/* the registry wants these themselves */
-	char *token;	/* owned: for «Bearer», or NULL */
+	bool basic;             /* the registry wants these themselves */
+	char *token;            /* owned: for «Bearer», or NULL */
 	char ca_file[PATH_MAX]; /* empty: the system's */
 };
 
@@ -89,7 +89,8 @@ static void take_header(const char *line, size_t length, const char *name, char 
 {
 	size_t name_length = strlen(name);
 
-	if (length <= name_length || line[name_length] != ':' || strncasecmp(line, name, name_length) != 0)
+	if (length <= name_length || line[name_length] != ':' ||
+		strncasecmp(line, name, name_length) != 0)
 		return;
 	line += name_length + 1;
 	length -= name_length + 1;
@@ -97,7 +98,8 @@ static void take_header(const char *line, size_t length, const char *name, char 
 		line++;
 		length--;
 	}
-	while (length > 0 && (line[length - 1] == '\r' || line[length - 1] == '\n' || line[length - 1] == ' '))
+	while (length > 0 &&
+		(line[length - 1] == '\r' || line[length - 1] == '\n' || line[length - 1] == ' '))
 		length--;
 	if (length < size) {
 		memcpy(ret, line, length);
@@ -111,8 +113,10 @@ static size_t on_header(char *line, size_t size, size_t count, void *data)
 	size_t length = size * count;
 	char text[128] = "";
 
-	if (length > 5 && memcmp(line, "HTTP/", 5) == 0) { /* of the next response, after a redirection */
-		request->challenge[0] = request->content_type[0] = request->content_digest[0] = '\0';
+	if (length > 5 &&
+		memcmp(line, "HTTP/", 5) == 0) { /* of the next response, after a redirection */
+		request->challenge[0] = request->content_type[0] = request->content_digest[0] =
+			'\0';
 		request->retry_after_s = 0;
 		request->has_range = false;
 		return length;
@@ -124,15 +128,20 @@ static size_t on_header(char *line, size_t size, size_t count, void *data)
 
 		take_header(line, length, "www-authenticate", more, sizeof more);
 		if (more[0])
-			snprintf(request->challenge + used, sizeof request->challenge - used, ", %s", more);
+			snprintf(request->challenge + used, sizeof request->challenge - used,
+				", %s", more);
 	} else {
-		take_header(line, length, "www-authenticate", request->challenge, sizeof request->challenge);
+		take_header(line, length, "www-authenticate", request->challenge,
+			sizeof request->challenge);
 	}
-	take_header(line, length, "content-type", request->content_type, sizeof request->content_type);
-	take_header(line, length, "docker-content-digest", request->content_digest, sizeof request->content_digest);
+	take_header(
+		line, length, "content-type", request->content_type, sizeof request->content_type);
+	take_header(line, length, "docker-content-digest", request->content_digest,
+		sizeof request->content_digest);
 	take_header(line, length, "retry-after", text, sizeof text);
 	if (text[0])
-		request->retry_after_s = strtol(text, NULL, 10); /* a date counts as 0: the usual pause */
+		request->retry_after_s =
+			strtol(text, NULL, 10); /* a date counts as 0: the usual pause */
 	text[0] = '\0';
 	take_header(line, length, "content-range", text, sizeof text);
 	if (strncasecmp(text, "bytes ", 6) == 0) {
@@ -145,7 +154,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *data)
 static size_t keep_body(struct request *request, const char *data, size_t length)
 {
 	if (length > request->max - request->length) {
-		error_set(&request->write_error, 0, "the answer is larger than %zu bytes", request->max);
+		error_set(&request->write_error, 0, "the answer is larger than %zu bytes",
+			request->max);
 		return 0;
 	}
 	request->body = xrealloc(request->body, request->length + length + 1, 1);
@@ -168,7 +178,8 @@ static int begin_content(struct request *request, long status)
 	request->began = true;
 	request->skip = 0;
 	if (status == 206 && (!request->has_range || request->range_first != layer->blob.written))
-		return error_set(&request->write_error, 0, "the registry sent another part of the blob than was asked for");
+		return error_set(&request->write_error, 0,
+			"the registry sent another part of the blob than was asked for");
 	/* The whole anew: a digest decides at the end whether it was the same as before. */
 	if (status == 200)
 		request->skip = layer->blob.written;
@@ -212,13 +223,14 @@ static void find_ca(struct registry *registry)
 	const char *home = getenv("HOME");
 
 	if (home && *home) {
-		snprintf(registry->ca_file, PATH_MAX, "%s/.config/containers/certs.d/%s/ca.crt", home,
-			registry->reference.registry);
+		snprintf(registry->ca_file, PATH_MAX, "%s/.config/containers/certs.d/%s/ca.crt",
+			home, registry->reference.registry);
 		if (access(registry->ca_file, R_OK) == 0)
 			return;
 	}
 	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-		snprintf(registry->ca_file, PATH_MAX, "%s/%s/ca.crt", folders[i], registry->reference.registry);
+		snprintf(registry->ca_file, PATH_MAX, "%s/%s/ca.crt", folders[i],
+			registry->reference.registry);
 		if (access(registry->ca_file, R_OK) == 0)
 			return;
 	}
@@ -253,7 +265,8 @@ static long stall_seconds(const struct registry *registry)
 	return registry->options.stall_s ? registry->options.stall_s : REGISTRY_STALL_DEFAULT_S;
 }
 
-static int request_make(struct registry *registry, const char *url, struct request *ret, struct error *err)
+static int request_make(
+	struct registry *registry, const char *url, struct request *ret, struct error *err)
 {
 	CURL *curl = curl_easy_init();
 
@@ -305,7 +318,8 @@ static bool is_worth_another_try(CURLcode code, long status)
 {
 	switch (code) {
 	case CURLE_OK:
-		return status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505);
+		return status == 408 || status == 429 ||
+		       (status >= 500 && status != 501 && status != 505);
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_OPERATION_TIMEDOUT:
 	case CURLE_PARTIAL_FILE:
@@ -330,11 +344,13 @@ static void registry_words(const struct request *request, char *ret, size_t size
 
 	ret[0] = '\0';
 	if (code)
-		snprintf(ret, size, " (%.40s%s%.120s)", code, message ? ": " : "", message ? message : "");
+		snprintf(ret, size, " (%.40s%s%.120s)", code, message ? ": " : "",
+			message ? message : "");
 	json_decref(root);
 }
 
-static int status_error(const struct request *request, long status, const char *what, struct error *err)
+static int status_error(
+	const struct request *request, long status, const char *what, struct error *err)
 {
 	const struct registry *registry = request->registry;
 	const char *host = registry->reference.registry;
@@ -346,22 +362,30 @@ static int status_error(const struct request *request, long status, const char *
 	case 403:
 		error_set(err, 0, "%s: %s does not allow it%s", what, host, words);
 		return registry->credentials.user || registry->credentials.identity_token
-			       ? error_hint(err, "the credentials that you have for it do not do; log in anew with: podman login %s", host)
-			       : error_hint(err, "if the name is right, log in with: podman login %s (or docker login); nsbox uses "
-						 "what they store",
+			       ? error_hint(err,
+					 "the credentials that you have for it do not do; log in anew with: podman login %s",
+					 host)
+			       : error_hint(err,
+					 "if the name is right, log in with: podman login %s (or docker login); nsbox uses "
+					 "what they store",
 					 host);
 	case 404:
 		error_set(err, 0, "%s: %s does not have it%s", what, host, words);
 		return error_hint(err, "look at the spelling of name and tag");
 	case 429:
-		error_set(err, 0, "%s: %s has had too many requests from here%s", what, host, words);
-		return error_hint(err, "wait a while, or log in, which mostly raises the limit: podman login %s", host);
+		error_set(
+			err, 0, "%s: %s has had too many requests from here%s", what, host, words);
+		return error_hint(err,
+			"wait a while, or log in, which mostly raises the limit: podman login %s",
+			host);
 	default:
-		return error_set(err, 0, "%s: %s answered with status %ld%s", what, host, status, words);
+		return error_set(
+			err, 0, "%s: %s answered with status %ld%s", what, host, status, words);
 	}
 }
 
-static int curl_failed(const struct request *request, CURLcode code, const char *what, struct error *err)
+static int curl_failed(
+	const struct request *request, CURLcode code, const char *what, struct error *err)
 {
 	const struct registry *registry = request->registry;
 	const char *text = request->curl_error[0] ? request->curl_error : curl_easy_strerror(code);
@@ -373,16 +397,20 @@ static int curl_failed(const struct request *request, CURLcode code, const char 
 	error_set(err, 0, "%s: %s: %s", what, registry->reference.registry, text);
 	switch (code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
-		return error_hint(err, "is the name of the registry right, and is there a network? With a proxy, set https_proxy");
+		return error_hint(err,
+			"is the name of the registry right, and is there a network? With a proxy, set https_proxy");
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return error_hint(err, "if the registry is your own, put its CA into /etc/containers/certs.d/%s/ca.crt, or use --insecure",
+		return error_hint(err,
+			"if the registry is your own, put its CA into /etc/containers/certs.d/%s/ca.crt, or use --insecure",
 			registry->reference.registry);
 	case CURLE_SSL_CONNECT_ERROR:
 		return error_hint(err, "a registry that speaks plain HTTP needs --insecure");
 	case CURLE_TOO_MANY_REDIRECTS:
-		return error_hint(err, "the registry redirects more than %d times", REDIRECTIONS_MAX);
+		return error_hint(
+			err, "the registry redirects more than %d times", REDIRECTIONS_MAX);
 	case CURLE_OPERATION_TIMEDOUT:
-		return error_hint(err, "less than 1 KiB a second came for %ld s", stall_seconds(registry));
+		return error_hint(
+			err, "less than 1 KiB a second came for %ld s", stall_seconds(registry));
 	default:
 		return -1;
 	}
@@ -393,7 +421,9 @@ static uint64_t pause_ms(const struct request *request, long status)
 	uint64_t pause = (uint64_t)BACK_OFF_MS << (request->attempt < 10 ? request->attempt : 10);
 
 	if ((status == 429 || status == 503) && request->retry_after_s > 0)
-		return 1000 * (uint64_t)(request->retry_after_s < RETRY_AFTER_MAX_S ? request->retry_after_s : RETRY_AFTER_MAX_S);
+		return 1000 * (uint64_t)(request->retry_after_s < RETRY_AFTER_MAX_S
+						 ? request->retry_after_s
+						 : RETRY_AFTER_MAX_S);
 	return pause < BACK_OFF_MAX_MS ? pause : BACK_OFF_MAX_MS;
 }
 
@@ -418,11 +448,14 @@ static int take_token(struct registry *registry, const struct request *request, 
 	free(registry->token);
 	registry->token = token && is_token(token) ? xstrdup(token) : NULL;
 	json_decref(root);
-	return registry->token ? 0 : error_set(err, 0, "the token server of %s gave no token", registry->reference.registry);
+	return registry->token ? 0
+			       : error_set(err, 0, "the token server of %s gave no token",
+					 registry->reference.registry);
 }
 
 /* Docker's token authentication, or OAuth2 with an identity token. */
-static int prepare_token_request(struct registry *registry, const struct challenge *challenge, struct request *request, struct error *err)
+static int prepare_token_request(struct registry *registry, const struct challenge *challenge,
+	struct request *request, struct error *err)
 {
 	cleanup_free char *url = NULL, *fields = NULL;
 	char scope[CHALLENGE_VALUE_MAX];
@@ -431,16 +464,18 @@ static int prepare_token_request(struct registry *registry, const struct challen
 	int r;
 
 	snprintf(scope, sizeof scope, "repository:%.255s:pull", registry->reference.repository);
-	escaped_scope = curl_easy_escape(escaper, challenge->scope[0] ? challenge->scope : scope, 0);
+	escaped_scope =
+		curl_easy_escape(escaper, challenge->scope[0] ? challenge->scope : scope, 0);
 	if (registry->credentials.identity_token) {
 		token = curl_easy_escape(escaper, registry->credentials.identity_token, 0);
-		fields = xasprintf("grant_type=refresh_token&client_id=nsbox&service=%s&scope=%s&refresh_token=%s", service,
-			escaped_scope, token);
+		fields = xasprintf(
+			"grant_type=refresh_token&client_id=nsbox&service=%s&scope=%s&refresh_token=%s",
+			service, escaped_scope, token);
 		curl_free(token);
 		url = xstrdup(challenge->realm);
 	} else {
-		url = xasprintf("%s%cservice=%s&scope=%s", challenge->realm, strchr(challenge->realm, '?') ? '&' : '?', service,
-			escaped_scope);
+		url = xasprintf("%s%cservice=%s&scope=%s", challenge->realm,
+			strchr(challenge->realm, '?') ? '&' : '?', service, escaped_scope);
 	}
 	curl_free(service);
 	curl_free(escaped_scope);
@@ -451,16 +486,18 @@ static int prepare_token_request(struct registry *registry, const struct challen
 	return r;
 }
 
-static int fetch_token(struct registry *registry, const struct challenge *challenge, struct error *err)
+static int fetch_token(
+	struct registry *registry, const struct challenge *challenge, struct error *err)
 {
 	struct request request;
 	CURLcode code;
 	long status = 0;
 	int r;
 
-	if (strncmp(challenge->realm, "https://", 8) != 0 && strncmp(registry->base, "https:", 6) == 0)
-		return error_set(err, 0, "%s sends credentials to %.200s, which is not HTTPS", registry->reference.registry,
-			challenge->realm);
+	if (strncmp(challenge->realm, "https://", 8) != 0 &&
+		strncmp(registry->base, "https:", 6) == 0)
+		return error_set(err, 0, "%s sends credentials to %.200s, which is not HTTPS",
+			registry->reference.registry, challenge->realm);
 	if (prepare_token_request(registry, challenge, &request, err) < 0)
 		return -1;
 	request.max = TOKEN_MAX;
@@ -485,7 +522,8 @@ static int fetch_token(struct registry *registry, const struct challenge *challe
 }
 
 /* Answers a 401. Returns 1 when there is nothing to answer it with. */
-static int answer_challenge(struct registry *registry, const struct request *request, struct error *err)
+static int answer_challenge(
+	struct registry *registry, const struct request *request, struct error *err)
 {
 	struct challenge challenge = {0};
 	const char *header = request->challenge;
@@ -507,8 +545,9 @@ static int answer_challenge(struct registry *registry, const struct request *req
 
 /* --- documents --- */
 
-static int fetch_once(struct registry *registry, const char *url, const char *const *accept, size_t max, struct request *request,
-	CURLcode *ret_code, long *ret_status, struct error *err)
+static int fetch_once(struct registry *registry, const char *url, const char *const *accept,
+	size_t max, struct request *request, CURLcode *ret_code, long *ret_status,
+	struct error *err)
 {
 	if (request_make(registry, url, request, err) < 0)
 		return -1;
@@ -541,7 +580,8 @@ static bool falls_back_to_plain(struct registry *registry, CURLcode code, char u
 static void say_again(const struct registry *registry, const struct error *err, uint64_t pause)
 {
 	if (!registry->options.quiet)
-		fprintf(stderr, "nsbox: %s; trying again in %.1f s\n", err->text, (double)pause / 1000);
+		fprintf(stderr, "nsbox: %s; trying again in %.1f s\n", err->text,
+			(double)pause / 1000);
 }
 
 static void sleep_ms(uint64_t ms)
@@ -552,8 +592,8 @@ static void sleep_ms(uint64_t ms)
 		;
 }
 
-static int fetch(struct registry *registry, const char *path, const char *const *accept, size_t max, const char *what,
-	struct registry_document *ret, struct error *err)
+static int fetch(struct registry *registry, const char *path, const char *const *accept, size_t max,
+	const char *what, struct registry_document *ret, struct error *err)
 {
 	char url[URL_MAX];
 	bool answered = false;
@@ -568,28 +608,35 @@ static int fetch(struct registry *registry, const char *path, const char *const 
 		if (r < 0)
 			return -1;
 		if (code == CURLE_OK && status == 200) {
-			*ret = (struct registry_document){.text = request.body ? request.body : xstrdup(""), .length = request.length};
-			snprintf(ret->content_type, sizeof ret->content_type, "%s", request.content_type);
+			*ret = (struct registry_document){
+				.text = request.body ? request.body : xstrdup(""),
+				.length = request.length};
+			snprintf(ret->content_type, sizeof ret->content_type, "%s",
+				request.content_type);
 			digest_of(ret->text, ret->length, ret->digest);
 			request.body = NULL;
 			r = request.content_digest[0] && digest_valid(request.content_digest) &&
 					    strcmp(request.content_digest, ret->digest) != 0
-				    ? error_set(err, 0, "%s: %s says its digest is %.19s…, and it is %.19s…", what,
-					      registry->reference.registry, request.content_digest, ret->digest)
+				    ? error_set(err, 0,
+					      "%s: %s says its digest is %.19s…, and it is %.19s…",
+					      what, registry->reference.registry,
+					      request.content_digest, ret->digest)
 				    : 0;
 			request_free(&request);
 			if (r < 0)
 				free(ret->text);
 			return r;
 		}
-		if (code == CURLE_OK && status == 401 && !answered && (r = answer_challenge(registry, &request, err)) <= 0) {
+		if (code == CURLE_OK && status == 401 && !answered &&
+			(r = answer_challenge(registry, &request, err)) <= 0) {
 			request_free(&request);
 			answered = true;
 			if (r < 0)
 				return -1;
 			continue;
 		}
-		r = code != CURLE_OK ? curl_failed(&request, code, what, err) : status_error(&request, status, what, err);
+		r = code != CURLE_OK ? curl_failed(&request, code, what, err)
+				     : status_error(&request, status, what, err);
 		request.attempt = attempt;
 		if (falls_back_to_plain(registry, code, url)) {
 			request_free(&request);
@@ -606,7 +653,8 @@ static int fetch(struct registry *registry, const char *path, const char *const 
 	}
 }
 
-int registry_manifest(struct registry *registry, const char *tag_or_digest, struct registry_document *ret, struct error *err)
+int registry_manifest(struct registry *registry, const char *tag_or_digest,
+	struct registry_document *ret, struct error *err)
 {
 	static const char *const accept[] = {"Accept: application/vnd.oci.image.index.v1+json",
 		"Accept: application/vnd.oci.image.manifest.v1+json",
@@ -615,17 +663,18 @@ int registry_manifest(struct registry *registry, const char *tag_or_digest, stru
 	char path[256], name[REFERENCE_MAX + 1];
 
 	snprintf(path, sizeof path, "/manifests/%.160s", tag_or_digest);
-	if (fetch(registry, path, accept, DOCUMENT_MAX, reference_format_short(&registry->reference, name), ret, err) < 0)
+	if (fetch(registry, path, accept, DOCUMENT_MAX,
+		    reference_format_short(&registry->reference, name), ret, err) < 0)
 		return -1;
 	if (!digest_valid(tag_or_digest) || strcmp(tag_or_digest, ret->digest) == 0)
 		return 0;
 	free(ret->text);
-	return error_set(err, 0, "%s: what came for %.19s… has the digest %.19s…", registry->reference.registry, tag_or_digest,
-		ret->digest);
+	return error_set(err, 0, "%s: what came for %.19s… has the digest %.19s…",
+		registry->reference.registry, tag_or_digest, ret->digest);
 }
 
-int registry_blob(struct registry *registry, const struct descriptor *descriptor, size_t max, struct registry_document *ret,
-	struct error *err)
+int registry_blob(struct registry *registry, const struct descriptor *descriptor, size_t max,
+	struct registry_document *ret, struct error *err)
 {
 	char path[128], what[64];
 
@@ -636,8 +685,8 @@ int registry_blob(struct registry *registry, const struct descriptor *descriptor
 	if (ret->length == descriptor->size && strcmp(ret->digest, descriptor->digest) == 0)
 		return 0;
 	free(ret->text);
-	return error_set(err, 0, "%s: what came for %.19s… has the digest %.19s… and %zu bytes", registry->reference.registry,
-		descriptor->digest, ret->digest, ret->length);
+	return error_set(err, 0, "%s: what came for %.19s… has the digest %.19s… and %zu bytes",
+		registry->reference.registry, descriptor->digest, ret->digest, ret->length);
 }
 
 /* --- layers --- */
@@ -710,7 +759,8 @@ static void end_layer(void *data, struct layer *layer)
 	layer->transfer = NULL;
 }
 
-static void wait_before_retry(struct registry *registry, struct request *request, long status, const struct error *err)
+static void wait_before_retry(
+	struct registry *registry, struct request *request, long status, const struct error *err)
 {
 	uint64_t pause = pause_ms(request, status);
 
@@ -720,7 +770,8 @@ static void wait_before_retry(struct registry *registry, struct request *request
 	request->not_before_ms = now_ms() + pause;
 }
 
-static int layer_done(struct registry *registry, struct install *install, struct request *request, CURLcode code, struct error *err)
+static int layer_done(struct registry *registry, struct install *install, struct request *request,
+	CURLcode code, struct error *err)
 {
 	struct layer *layer = request->layer;
 	char what[48];
@@ -728,7 +779,8 @@ static int layer_done(struct registry *registry, struct install *install, struct
 	int r;
 
 	curl_easy_getinfo(request->curl, CURLINFO_RESPONSE_CODE, &status);
-	snprintf(what, sizeof what, "layer %zu (%.19s)", layer->number + 1, layer->descriptor->digest);
+	snprintf(what, sizeof what, "layer %zu (%.19s)", layer->number + 1,
+		layer->descriptor->digest);
 	if (code == CURLE_OK && (status == 200 || status == 206)) {
 		if (layer->blob.written == layer->descriptor->size)
 			return install_arrived(install, layer, true, err);
@@ -742,7 +794,8 @@ static int layer_done(struct registry *registry, struct install *install, struct
 		if (r == 0)
 			return start_again(registry, request, err);
 	}
-	r = code != CURLE_OK ? curl_failed(request, code, what, err) : status_error(request, status, what, err);
+	r = code != CURLE_OK ? curl_failed(request, code, what, err)
+			     : status_error(request, status, what, err);
 	if (layer->blob.written - request->progress_at >= PROGRESS_BYTES) {
 		request->attempt = 0;
 		request->progress_at = layer->blob.written;
@@ -756,7 +809,8 @@ static int layer_done(struct registry *registry, struct install *install, struct
 	return 0;
 }
 
-static int restart_waiting(struct registry *registry, struct install *install, int *timeout_ms, struct error *err)
+static int restart_waiting(
+	struct registry *registry, struct install *install, int *timeout_ms, struct error *err)
 {
 	uint64_t now = now_ms();
 
@@ -781,7 +835,8 @@ static int restart_waiting(struct registry *registry, struct install *install, i
 	return 0;
 }
 
-static int work_on_layers(void *data, struct install *install, const int *fds, size_t count, int timeout_ms, struct error *err)
+static int work_on_layers(void *data, struct install *install, const int *fds, size_t count,
+	int timeout_ms, struct error *err)
 {
 	struct registry *registry = data;
 	struct curl_waitfd waitfds[16];
@@ -804,7 +859,8 @@ static int work_on_layers(void *data, struct install *install, const int *fds, s
 	}
 	for (size_t i = 0; i < count && i < 16; i++)
 		waitfds[i] = (struct curl_waitfd){.fd = fds[i], .events = CURL_WAIT_POLLIN};
-	if (curl_multi_poll(registry->multi, waitfds, (unsigned)count, timeout_ms, NULL) != CURLM_OK)
+	if (curl_multi_poll(registry->multi, waitfds, (unsigned)count, timeout_ms, NULL) !=
+		CURLM_OK)
 		return error_set(err, errno, "waiting for the registry");
 	return 0;
 }
@@ -828,11 +884,12 @@ static bool is_loopback(const char *host)
 	memcpy(name, host, length);
 	name[length] = '\0';
 	return strcmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0 ||
-	       (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
+	       (inet_pton(AF_INET, name, &address) == 1 &&
+		       ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
-int registry_open(
-	const struct reference *reference, const struct registry_options *options, struct registry **ret, struct error *err)
+int registry_open(const struct reference *reference, const struct registry_options *options,
+	struct registry **ret, struct error *err)
 {
 	struct registry *registry = xcalloc(1, sizeof *registry);
 	const char *host = reference->registry;
@@ -846,7 +903,8 @@ int registry_open(
 	/* Docker Hub's API is not where its name says. */
 	if (strcmp(host, "docker.io") == 0)
 		host = "registry-1.docker.io";
-	snprintf(registry->base, sizeof registry->base, "https://%s/v2/%s", host, reference->repository);
+	snprintf(registry->base, sizeof registry->base, "https://%s/v2/%s", host,
+		reference->repository);
 	find_ca(registry);
 	*ret = registry;
 	if (!registry->multi)

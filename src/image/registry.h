@@ -20,17 +20,17 @@ struct error;
 struct registry;
 
 struct registry_options {
-	bool insecure;	 /* without TLS, or with a certificate that nobody vouches for */
-	bool quiet;	 /* nothing on standard error about what is tried again */
-	long stall_s;	 /* seconds without 1 KiB/s; 0: the default */
+	bool insecure;    /* without TLS, or with a certificate that nobody vouches for */
+	bool quiet;       /* nothing on standard error about what is tried again */
+	long stall_s;     /* seconds without 1 KiB/s; 0: the default */
 	unsigned retries; /* after a failure without progress */
 };
 
 enum { REGISTRY_STALL_DEFAULT_S = 30, REGISTRY_RETRIES_DEFAULT = 5, REGISTRY_PARALLEL = 6 };
 
 /* For the repository of `reference`. Free *ret with registry_close. */
-int registry_open(
-	const struct reference *reference, const struct registry_options *options, struct registry **ret, struct error *err);
+int registry_open(const struct reference *reference, const struct registry_options *options,
+	struct registry **ret, struct error *err);
 
 void registry_close(struct registry *registry);
 
@@ -42,11 +42,12 @@ struct registry_document {
 };
 
 /* Fetches a manifest by tag or digest. A digest that was asked for, or that the registry says, is checked. */
-int registry_manifest(struct registry *registry, const char *tag_or_digest, struct registry_document *ret, struct error *err);
+int registry_manifest(struct registry *registry, const char *tag_or_digest,
+	struct registry_document *ret, struct error *err);
 
 /* Fetches a small blob whole and checks it. */
-int registry_blob(struct registry *registry, const struct descriptor *descriptor, size_t max, struct registry_document *ret,
-	struct error *err);
+int registry_blob(struct registry *registry, const struct descriptor *descriptor, size_t max,
+	struct registry_document *ret, struct error *err);
 
 /* The layers of images come from there. */
 void registry_source(struct registry *registry, struct source *ret);

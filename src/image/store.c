@@ -18,7 +18,8 @@
 
 int store_path(char ret[PATH_MAX], struct error *err)
 {
-	const char *own = getenv("NSBOX_STORE"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	const char *own = getenv("NSBOX_STORE"), *data = getenv("XDG_DATA_HOME"),
+		   *home = getenv("HOME");
 	int n;
 
 	/* The base directory specification: what is not absolute does not count. */
@@ -29,7 +30,8 @@ int store_path(char ret[PATH_MAX], struct error *err)
 	else if (home && *home == '/')
 		n = snprintf(ret, PATH_MAX, "%s/.local/share/nsbox", home);
 	else
-		return error_set(err, 0, "there is no place for images: neither NSBOX_STORE, XDG_DATA_HOME nor HOME is set");
+		return error_set(err, 0,
+			"there is no place for images: neither NSBOX_STORE, XDG_DATA_HOME nor HOME is set");
 	if (n >= PATH_MAX)
 		return error_set(err, ENAMETOOLONG, "the store");
 	if (*ret != '/')
@@ -96,7 +98,8 @@ int store_open(bool create, struct store *ret, struct error *err)
 			return -1;
 	}
 	/* Itself it must not be like /tmp either, where everybody may add something. */
-	if (fstat(store.fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+	if (fstat(store.fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0) ||
+		(st.st_mode & (S_IWGRP | S_IWOTH))) {
 		close(store.fd);
 		error_set(err, 0, "the store %s can be changed by others than you", store.path);
 		return error_hint(err, "set NSBOX_STORE or XDG_DATA_HOME to a folder of your own");
@@ -131,15 +134,16 @@ const char *store_image_name(const struct reference *reference, char buffer[STOR
 {
 	/* A digest says all; the tag beside it is for people. */
 	if (reference->digest[0])
-		snprintf(buffer, STORE_IMAGE_NAME_MAX, "images/%s/%s@%s", reference->registry, reference->repository,
-			reference->digest);
+		snprintf(buffer, STORE_IMAGE_NAME_MAX, "images/%s/%s@%s", reference->registry,
+			reference->repository, reference->digest);
 	else
-		snprintf(buffer, STORE_IMAGE_NAME_MAX, "images/%s/%s:%s", reference->registry, reference->repository,
-			reference->tag);
+		snprintf(buffer, STORE_IMAGE_NAME_MAX, "images/%s/%s:%s", reference->registry,
+			reference->repository, reference->tag);
 	return buffer;
 }
 
-int store_open_layer(const struct store *store, const char *chain_id, int *ret_lock, struct error *err)
+int store_open_layer(
+	const struct store *store, const char *chain_id, int *ret_lock, struct error *err)
 {
 	cleanup_close int lock = -1, tree = -1;
 	char name[STORE_NAME_MAX];
@@ -150,11 +154,13 @@ int store_open_layer(const struct store *store, const char *chain_id, int *ret_l
 	if (lock < 0)
 		return error_set(err, errno, "layer %.19s of the store %s", chain_id, store->path);
 	if (flock(lock, LOCK_SH) < 0)
-		return error_set(err, errno, "locking layer %.19s of the store %s", chain_id, store->path);
+		return error_set(
+			err, errno, "locking layer %.19s of the store %s", chain_id, store->path);
 	/* Removal takes the name away first, under its own lock. */
 	if (fstat(lock, &locked) < 0 || fstatat(store->fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
 		locked.st_ino != named.st_ino || locked.st_dev != named.st_dev)
-		return error_set(err, ENOENT, "layer %.19s of the store %s was removed just now", chain_id, store->path);
+		return error_set(err, ENOENT, "layer %.19s of the store %s was removed just now",
+			chain_id, store->path);
 	tree = openat(lock, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (tree < 0)
 		return error_set(err, errno, "layer %.19s of the store %s", chain_id, store->path);

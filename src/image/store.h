@@ -26,7 +26,7 @@
 struct error;
 
 struct store {
-	int fd;		     /* its directory */
+	int fd;              /* its directory */
 	char path[PATH_MAX]; /* absolute */
 };
 
@@ -56,6 +56,7 @@ const char *store_image_name(const struct reference *reference, char buffer[STOR
  * Opens the tree of a layer and locks the layer, shared; the lock is *ret_lock's. Returns the tree's descriptor; -1
  * with ENOENT in err->errnum where there is no such layer.
  */
-int store_open_layer(const struct store *store, const char *chain_id, int *ret_lock, struct error *err);
+int store_open_layer(
+	const struct store *store, const char *chain_id, int *ret_lock, struct error *err);
 
 #endif

@@ -56,11 +56,12 @@ static void move_to(int fd, int target)
 }
 
 /* The child: descriptors where wire.h has them, then the program, with nothing of our environment. */
-_Noreturn static void execute(char **words, int blob, int control, int directory, int notes, const int *passed, size_t count)
+_Noreturn static void execute(char **words, int blob, int control, int directory, int notes,
+	const int *passed, size_t count)
 {
 	static char *environment[] = {"PATH=/usr/bin:/bin", NULL};
-	const int sources[] = {blob, control, directory, notes}, targets[] = {UNPACK_BLOB, UNPACK_CONTROL, UNPACK_DIRECTORY,
-		UNPACK_NOTES};
+	const int sources[] = {blob, control, directory, notes},
+		  targets[] = {UNPACK_BLOB, UNPACK_CONTROL, UNPACK_DIRECTORY, UNPACK_NOTES};
 	static int high_passed[WORDS_MAX];
 	char path[PATH_MAX];
 	int high[4];
@@ -80,8 +81,8 @@ _Noreturn static void execute(char **words, int blob, int control, int directory
 	_exit(127);
 }
 
-static int spawn(char **words, int blob, int directory, struct unpacker *unpacker, const int *passed, size_t count,
-	struct error *err)
+static int spawn(char **words, int blob, int directory, struct unpacker *unpacker,
+	const int *passed, size_t count, struct error *err)
 {
 	int ends[2];
 
@@ -102,7 +103,8 @@ static int spawn(char **words, int blob, int directory, struct unpacker *unpacke
 }
 
 /* One attempt; 1 when somebody who tidies up took the new directory for a left one. */
-static int try_to_make_directory(const struct store *store, struct unpacker *unpacker, struct error *err)
+static int try_to_make_directory(
+	const struct store *store, struct unpacker *unpacker, struct error *err)
 {
 	char path[PATH_MAX + 32], *made;
 
@@ -111,7 +113,8 @@ static int try_to_make_directory(const struct store *store, struct unpacker *unp
 	if (!made)
 		return error_set(err, errno, "making a directory in %s/tmp", store->path);
 	snprintf(unpacker->name, sizeof unpacker->name, "tmp/%s", strrchr(made, '/') + 1);
-	unpacker->lock = openat(store->fd, unpacker->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	unpacker->lock =
+		openat(store->fd, unpacker->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (unpacker->lock >= 0 && flock(unpacker->lock, LOCK_EX | LOCK_NB) == 0 &&
 		mkdirat(unpacker->lock, "fs", 0755) == 0)
 		return 0;
@@ -145,7 +148,8 @@ static const char *compression_of(enum media media)
 	return media == MEDIA_LAYER_GZIP ? "gzip" : media == MEDIA_LAYER_ZSTD ? "zstd" : "tar";
 }
 
-int unpacker_start(const struct store *store, int blob, enum media media, struct unpacker *ret, struct error *err)
+int unpacker_start(const struct store *store, int blob, enum media media, struct unpacker *ret,
+	struct error *err)
 {
 	char bytes[WORD_SIZE], ratio[WORD_SIZE], entries[WORD_SIZE];
 	char *words[8] = {(char *)"nsbox-unpack", (char *)compression_of(media)};
@@ -178,7 +182,8 @@ void unpacker_progress(const struct unpacker *unpacker, uint64_t size, bool fina
 	const struct blob_progress progress = {.size = size, .final = final};
 
 	/* It is read as it comes; what does not fit is made good by the next one, and the last one waits. */
-	(void)send(unpacker->control, &progress, sizeof progress, MSG_NOSIGNAL | (final ? 0 : MSG_DONTWAIT));
+	(void)send(unpacker->control, &progress, sizeof progress,
+		MSG_NOSIGNAL | (final ? 0 : MSG_DONTWAIT));
 }
 
 static int end_of(struct unpacker *unpacker, struct error *err)
@@ -190,11 +195,14 @@ static int end_of(struct unpacker *unpacker, struct error *err)
 			return error_set(err, errno, "waiting for nsbox-unpack");
 	unpacker->pid = 0;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
-		return error_set(err, 0, "nsbox-unpack was ended for a system call that unpacking does not need");
+		return error_set(err, 0,
+			"nsbox-unpack was ended for a system call that unpacking does not need");
 	if (WIFSIGNALED(status))
-		return error_set(err, 0, "nsbox-unpack was killed by SIG%s", sigabbrev_np(WTERMSIG(status)) ?: "?");
+		return error_set(err, 0, "nsbox-unpack was killed by SIG%s",
+			sigabbrev_np(WTERMSIG(status)) ?: "?");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		return error_set(err, 0, "nsbox-unpack, which should be beside nsbox-image, cannot be started");
+		return error_set(err, 0,
+			"nsbox-unpack, which should be beside nsbox-image, cannot be started");
 	return error_set(err, 0, "nsbox-unpack ended without a result");
 }
 
@@ -222,11 +230,13 @@ int unpacker_finish(struct unpacker *unpacker, struct unpack_result *ret, struct
 	return -1;
 }
 
-int unpacker_settle(const struct store *store, struct unpacker *unpacker, const int *lowers, size_t count, struct error *err)
+int unpacker_settle(const struct store *store, struct unpacker *unpacker, const int *lowers,
+	size_t count, struct error *err)
 {
 	static char numbers[MANIFEST_LAYERS_MAX][WORD_SIZE];
 	char *words[WORDS_MAX] = {(char *)"nsbox-unpack", (char *)"settle"};
-	cleanup_close int directory = openat(unpacker->lock, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_close int directory =
+		openat(unpacker->lock, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct unpack_result result;
 	size_t words_count = 2;
 

@@ -73,27 +73,32 @@ static bool find(const char *file, const char *name, struct line *ret)
 			if (ret->count < 3)
 				continue;
 			if (pass == 0 ? field_is(ret, 0, name)
-				      : by_number && number(ret->fields[2], ret->lengths[2], &id) && id == wanted)
+				      : by_number && number(ret->fields[2], ret->lengths[2], &id) &&
+						id == wanted)
 				return true;
 		}
 	return false;
 }
 
-static int find_id(const char *file, const char *what, const char *where, const char *name, struct line *line, bool *ret_found,
-	uint32_t *ret, struct error *err)
+static int find_id(const char *file, const char *what, const char *where, const char *name,
+	struct line *line, bool *ret_found, uint32_t *ret, struct error *err)
 {
 	char quotation[QUOTED_MAX];
 
 	*ret_found = find(file, name, line);
-	if (*ret_found ? !number(line->fields[2], line->lengths[2], ret) : !number(name, strlen(name), ret))
-		return error_set(err, 0, "the image's %s %s is not in its %s", what, quoted(name, quotation), where);
+	if (*ret_found ? !number(line->fields[2], line->lengths[2], ret)
+		       : !number(name, strlen(name), ret))
+		return error_set(err, 0, "the image's %s %s is not in its %s", what,
+			quoted(name, quotation), where);
 	if (*ret > ID_MAX)
-		return error_set(err, 0, "the image's %s %s is above %d, the greatest id in a sandbox", what,
+		return error_set(err, 0,
+			"the image's %s %s is above %d, the greatest id in a sandbox", what,
 			quoted(name, quotation), ID_MAX);
 	return 0;
 }
 
-int image_user_resolve(const char *text, const char *passwd, const char *group, struct image_user *ret, struct error *err)
+int image_user_resolve(const char *text, const char *passwd, const char *group,
+	struct image_user *ret, struct error *err)
 {
 	struct image_user user = {0};
 	char name[256];
@@ -106,17 +111,21 @@ int image_user_resolve(const char *text, const char *passwd, const char *group, 
 	colon = strchr(text, ':');
 	if (colon && colon[1])
 		group_name = colon + 1;
-	if (snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - text) : (int)strlen(text), text) >= (int)sizeof name)
+	if (snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - text) : (int)strlen(text),
+		    text) >= (int)sizeof name)
 		return error_set(err, ENAMETOOLONG, "the image's user");
 	if (!*name)
 		strcpy(name, "0");
 	if (find_id(passwd, "user", "/etc/passwd", name, &line, &found, &user.uid, err) < 0)
 		return -1;
-	if (found && line.count >= 4 && !group_name && (!number(line.fields[3], line.lengths[3], &user.gid) || user.gid > ID_MAX))
-		return error_set(err, 0, "the group of the image's user %.100s is no id from 0 to %d", name, ID_MAX);
+	if (found && line.count >= 4 && !group_name &&
+		(!number(line.fields[3], line.lengths[3], &user.gid) || user.gid > ID_MAX))
+		return error_set(err, 0,
+			"the group of the image's user %.100s is no id from 0 to %d", name, ID_MAX);
 	if (found && line.count >= 6 && line.lengths[5] < sizeof user.home)
 		memcpy(user.home, line.fields[5], line.lengths[5]);
-	if (group_name && find_id(group, "group", "/etc/group", group_name, &line, &found, &user.gid, err) < 0)
+	if (group_name && find_id(group, "group", "/etc/group", group_name, &line, &found,
+				  &user.gid, err) < 0)
 		return -1;
 	*ret = user;
 	return 0;

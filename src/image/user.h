@@ -17,6 +17,7 @@ struct image_user {
  * Resolves `text` (NULL or empty: root) in the contents of the image's /etc/passwd and /etc/group, either of which may be
  * NULL. A number need not be there; its group is then 0, as in Docker.
  */
-int image_user_resolve(const char *text, const char *passwd, const char *group, struct image_user *ret, struct error *err);
+int image_user_resolve(const char *text, const char *passwd, const char *group,
+	struct image_user *ret, struct error *err);
 
 #endif

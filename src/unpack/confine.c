@@ -59,7 +59,8 @@ static pid_t start_mapper(int *ret_go, struct error *err)
 
 static int enter_namespaces(bool owners, struct error *err)
 {
-	const struct idmap own = {.uid = geteuid(), .gid = getegid(), .host_uid = geteuid(), .host_gid = getegid()};
+	const struct idmap own = {
+		.uid = geteuid(), .gid = getegid(), .host_uid = geteuid(), .host_gid = getegid()};
 	pid_t mapper = 0;
 	int go = -1, status;
 
@@ -78,7 +79,8 @@ static int enter_namespaces(bool owners, struct error *err)
 	close_fd(&go);
 	if (waitpid(mapper, &status, 0) < 0 || status != 0) {
 		error_set(err, 0, "mapping the ids 0 to 65535 to unpack with");
-		return error_hint(err, "inside a container that has fewer ids, pull as an ordinary user");
+		return error_hint(
+			err, "inside a container that has fewer ids, pull as an ordinary user");
 	}
 	return 0;
 }
@@ -188,19 +190,22 @@ static int limit_resources(struct error *err)
 static int keep_capabilities(bool owners, struct error *err)
 {
 	/* Over the files of the ids that are mapped, which are the layer's. */
-	static const cap_value_t kept[] = {CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_CHOWN, CAP_SETFCAP};
+	static const cap_value_t kept[] = {
+		CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_CHOWN, CAP_SETFCAP};
 	cap_t caps = cap_init();
 	int count = owners ? 5 : 3, failed = !caps;
 
 	failed = failed || cap_set_flag(caps, CAP_PERMITTED, count, kept, CAP_SET) < 0 ||
-		 cap_set_flag(caps, CAP_EFFECTIVE, count, kept, CAP_SET) < 0 || cap_set_proc(caps) < 0;
+		 cap_set_flag(caps, CAP_EFFECTIVE, count, kept, CAP_SET) < 0 ||
+		 cap_set_proc(caps) < 0;
 	if (failed)
 		error_set(err, errno, "dropping capabilities");
 	cap_free(caps);
 	return failed ? -1 : 0;
 }
 
-int confine_to_directory(int directory, const int *lowers, unsigned lowers_count, bool owners, struct error *err)
+int confine_to_directory(
+	int directory, const int *lowers, unsigned lowers_count, bool owners, struct error *err)
 {
 	int tree;
 
@@ -230,23 +235,25 @@ int confine_to_directory(int directory, const int *lowers, unsigned lowers_count
 
 int confine_system_calls(struct error *err)
 {
-	static const int allowed[] = {
-		/* files, by descriptors of directories */
-		SCMP_SYS(openat), SCMP_SYS(openat2), SCMP_SYS(close), SCMP_SYS(mkdirat), SCMP_SYS(linkat), SCMP_SYS(symlinkat),
-		SCMP_SYS(unlinkat), SCMP_SYS(renameat2), SCMP_SYS(readlinkat), SCMP_SYS(newfstatat), SCMP_SYS(fstat), SCMP_SYS(statx),
-		SCMP_SYS(getdents64), SCMP_SYS(fcntl), SCMP_SYS(lseek),
-		SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(fchown), SCMP_SYS(fchownat), SCMP_SYS(utimensat),
+	static const int allowed[] = {/* files, by descriptors of directories */
+		SCMP_SYS(openat), SCMP_SYS(openat2), SCMP_SYS(close), SCMP_SYS(mkdirat),
+		SCMP_SYS(linkat), SCMP_SYS(symlinkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat2),
+		SCMP_SYS(readlinkat), SCMP_SYS(newfstatat), SCMP_SYS(fstat), SCMP_SYS(statx),
+		SCMP_SYS(getdents64), SCMP_SYS(fcntl), SCMP_SYS(lseek), SCMP_SYS(fchmod),
+		SCMP_SYS(fchmodat), SCMP_SYS(fchown), SCMP_SYS(fchownat), SCMP_SYS(utimensat),
 		SCMP_SYS(fsetxattr), SCMP_SYS(fgetxattr), SCMP_SYS(flistxattr), SCMP_SYS(ftruncate),
 		SCMP_SYS(copy_file_range),
 		/* content */
-		SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(pwrite64), SCMP_SYS(writev),
-		SCMP_SYS(recvfrom), SCMP_SYS(sendto),
+		SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(pwrite64),
+		SCMP_SYS(writev), SCMP_SYS(recvfrom), SCMP_SYS(sendto),
 		/* memory, threads that are there, the end */
-		SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect), SCMP_SYS(madvise), SCMP_SYS(brk),
-		SCMP_SYS(futex), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction),
-		SCMP_SYS(restart_syscall), SCMP_SYS(sched_yield), SCMP_SYS(clock_gettime), SCMP_SYS(getpid), SCMP_SYS(sysinfo) /* qsort(3) */,
-		SCMP_SYS(gettid), SCMP_SYS(tgkill), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(getrandom),
-		SCMP_SYS(exit), SCMP_SYS(exit_group)};
+		SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect),
+		SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(futex), SCMP_SYS(rt_sigreturn),
+		SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction), SCMP_SYS(restart_syscall),
+		SCMP_SYS(sched_yield), SCMP_SYS(clock_gettime), SCMP_SYS(getpid),
+		SCMP_SYS(sysinfo) /* qsort(3) */, SCMP_SYS(gettid), SCMP_SYS(tgkill),
+		SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(getrandom), SCMP_SYS(exit),
+		SCMP_SYS(exit_group)};
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int r = filter ? seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
 
@@ -254,7 +261,8 @@ int confine_system_calls(struct error *err)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
 	/* No device but 0/0, overlayfs' mark of what is removed; FIFOs have that number as well. */
 	if (r == 0)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mknodat), 1, SCMP_A3(SCMP_CMP_EQ, 0));
+		r = seccomp_rule_add(
+			filter, SCMP_ACT_ALLOW, SCMP_SYS(mknodat), 1, SCMP_A3(SCMP_CMP_EQ, 0));
 	if (r == 0)
 		r = seccomp_load(filter);
 	seccomp_release(filter);

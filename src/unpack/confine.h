@@ -22,7 +22,8 @@ struct error;
  * directories, the topmost first, that are seen together, read-only, at /lower; the directory itself is then at
  * /layer. Without `lowers` the directory is the root.
  */
-int confine_to_directory(int directory, const int *lowers, unsigned lowers_count, bool owners, struct error *err);
+int confine_to_directory(
+	int directory, const int *lowers, unsigned lowers_count, bool owners, struct error *err);
 
 int confine_system_calls(struct error *err);
 

@@ -20,7 +20,8 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
-static const char whiteout_prefix[] = ".wh.", opaque_name[] = ".wh..wh..opq", aufs_prefix[] = ".wh..wh.";
+static const char whiteout_prefix[] = ".wh.", opaque_name[] = ".wh..wh..opq",
+		  aufs_prefix[] = ".wh..wh.";
 
 struct unpacking {
 	struct stream *stream;
@@ -42,7 +43,8 @@ int layer_clean_path(const char *path, char *ret, struct error *err)
 			return error_set(err, 0, "the entry has \"..\" in its name");
 		if (length > 0 && !(length == 1 && path[0] == '.')) {
 			if (used + 1 + length >= PATH_MAX)
-				return error_set(err, 0, "an entry has a name of more than %d bytes", PATH_MAX - 1);
+				return error_set(err, 0,
+					"an entry has a name of more than %d bytes", PATH_MAX - 1);
 			if (used)
 				ret[used++] = '/';
 			memcpy(ret + used, path, length);
@@ -60,7 +62,8 @@ static struct attributes attributes_of(struct archive_entry *entry)
 		.mode = archive_entry_perm(entry),
 		.uid = (uid_t)archive_entry_uid(entry),
 		.gid = (gid_t)archive_entry_gid(entry),
-		.mtime = {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)},
+		.mtime = {.tv_sec = archive_entry_mtime(entry),
+			.tv_nsec = archive_entry_mtime_nsec(entry)},
 	};
 }
 
@@ -73,7 +76,8 @@ static int archive_failed(struct unpacking *unpacking, const char *path, struct 
 		return -1;
 	}
 	if (path)
-		return error_set(err, 0, "%s: %s", path, text ? text : "the archive cannot be read");
+		return error_set(
+			err, 0, "%s: %s", path, text ? text : "the archive cannot be read");
 	return error_set(err, 0, "entry %" PRIu64 ": %s", unpacking->result->entries + 1,
 		text ? text : "the archive cannot be read");
 }
@@ -95,14 +99,16 @@ static int write_at(int fd, const void *data, size_t length, off_t offset)
 }
 
 /* Holes stay holes: only what the archive has is written. */
-static int write_content(struct unpacking *unpacking, int fd, const char *path, int64_t size, struct error *err)
+static int write_content(
+	struct unpacking *unpacking, int fd, const char *path, int64_t size, struct error *err)
 {
 	const void *data;
 	size_t length;
 	int64_t offset, end = 0;
 	int r;
 
-	while ((r = archive_read_data_block(unpacking->archive, &data, &length, &offset)) == ARCHIVE_OK) {
+	while ((r = archive_read_data_block(unpacking->archive, &data, &length, &offset)) ==
+		ARCHIVE_OK) {
 		if (write_at(fd, data, length, offset) < 0)
 			return error_set(err, errno, "writing %s", path);
 		if (length > 0)
@@ -115,7 +121,8 @@ static int write_content(struct unpacking *unpacking, int fd, const char *path, 
 	return 0;
 }
 
-static int unpack_file(struct unpacking *unpacking, struct archive_entry *entry, const char *path, struct error *err)
+static int unpack_file(struct unpacking *unpacking, struct archive_entry *entry, const char *path,
+	struct error *err)
 {
 	const struct attributes attributes = attributes_of(entry);
 	int64_t size = archive_entry_size(entry);
@@ -135,7 +142,8 @@ static int unpack_file(struct unpacking *unpacking, struct archive_entry *entry,
 }
 
 /* A device is of no use in a sandbox, whose /dev is its own, and cannot be made by an ordinary user. */
-static int unpack_device(struct unpacking *unpacking, struct archive_entry *entry, const char *path, struct error *err)
+static int unpack_device(struct unpacking *unpacking, struct archive_entry *entry, const char *path,
+	struct error *err)
 {
 	const struct attributes attributes = attributes_of(entry);
 	int fd = tree_file(unpacking->tree, path, err);
@@ -154,7 +162,8 @@ static bool may_set(const struct layer_options *options, const char *name)
 	return options->owners && strcmp(name, "security.capability") == 0;
 }
 
-static int unpack_xattrs(struct unpacking *unpacking, struct archive_entry *entry, const char *path, struct error *err)
+static int unpack_xattrs(struct unpacking *unpacking, struct archive_entry *entry, const char *path,
+	struct error *err)
 {
 	const char *name;
 	const void *value;
@@ -163,7 +172,9 @@ static int unpack_xattrs(struct unpacking *unpacking, struct archive_entry *entr
 
 	archive_entry_xattr_reset(entry);
 	while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
-		r = may_set(unpacking->options, name) ? tree_xattr(unpacking->tree, path, name, value, size, err) : 1;
+		r = may_set(unpacking->options, name)
+			    ? tree_xattr(unpacking->tree, path, name, value, size, err)
+			    : 1;
 		if (r < 0)
 			return -1;
 		unpacking->result->xattrs_left_out += r > 0;
@@ -198,12 +209,14 @@ static int unpack_whiteout(struct unpacking *unpacking, char *path, struct error
 /* Something below a whiteout's name would be nothing that any tool writes: «.wh.x/y». */
 static bool has_whiteout_parent(const char *path)
 {
-	return strncmp(path, whiteout_prefix, sizeof whiteout_prefix - 1) == 0 || strstr(path, "/.wh.");
+	return strncmp(path, whiteout_prefix, sizeof whiteout_prefix - 1) == 0 ||
+	       strstr(path, "/.wh.");
 }
 
 /* --- entries --- */
 
-static int unpack_by_type(struct unpacking *unpacking, struct archive_entry *entry, const char *path, struct error *err)
+static int unpack_by_type(struct unpacking *unpacking, struct archive_entry *entry,
+	const char *path, struct error *err)
 {
 	const struct attributes attributes = attributes_of(entry);
 	const char *target;
@@ -216,7 +229,8 @@ static int unpack_by_type(struct unpacking *unpacking, struct archive_entry *ent
 	case AE_IFLNK:
 		target = archive_entry_symlink(entry);
 		if (!target || !*target)
-			return error_set(err, 0, "the symbolic link %s has no target that can be read", path);
+			return error_set(err, 0,
+				"the symbolic link %s has no target that can be read", path);
 		return tree_symlink(unpacking->tree, path, target, &attributes, err);
 	case AE_IFIFO:
 		return tree_fifo(unpacking->tree, path, &attributes, err);
@@ -228,12 +242,14 @@ static int unpack_by_type(struct unpacking *unpacking, struct archive_entry *ent
 	}
 }
 
-static int unpack_hard_link(struct unpacking *unpacking, const char *path, const char *target, struct error *err)
+static int unpack_hard_link(
+	struct unpacking *unpacking, const char *path, const char *target, struct error *err)
 {
 	char clean[PATH_MAX];
 
 	if (layer_clean_path(target, clean, err) < 0)
-		return error_set(err, 0, "the hard link %s has \"..\" in its target, or one that is too long", path);
+		return error_set(err, 0,
+			"the hard link %s has \"..\" in its target, or one that is too long", path);
 	if (!*clean)
 		return error_set(err, 0, "the hard link %s is to the root directory", path);
 	return tree_hard_link(unpacking->tree, path, clean, err);
@@ -247,7 +263,8 @@ static int unpack_entry(struct unpacking *unpacking, struct archive_entry *entry
 	int r;
 
 	if (!name)
-		return error_set(err, 0, "entry %" PRIu64 " has a name that cannot be read", unpacking->result->entries);
+		return error_set(err, 0, "entry %" PRIu64 " has a name that cannot be read",
+			unpacking->result->entries);
 	if (layer_clean_path(name, path, err) < 0)
 		return error_context(err, "%.200s", name);
 	r = unpack_whiteout(unpacking, path, err);
@@ -256,7 +273,8 @@ static int unpack_entry(struct unpacking *unpacking, struct archive_entry *entry
 	if (has_whiteout_parent(path))
 		return error_set(err, 0, "%s: something in a whiteout", path);
 	if (!*path && (target || archive_entry_filetype(entry) != AE_IFDIR))
-		return error_set(err, 0, "the root of the layer is to be something else than a directory");
+		return error_set(
+			err, 0, "the root of the layer is to be something else than a directory");
 	if (target)
 		return unpack_hard_link(unpacking, path, target, err);
 	if (unpack_by_type(unpacking, entry, path, err) < 0)
@@ -269,9 +287,11 @@ static int unpack_entries(struct unpacking *unpacking, struct error *err)
 	struct archive_entry *entry;
 	int r;
 
-	while ((r = archive_read_next_header(unpacking->archive, &entry)) == ARCHIVE_OK || r == ARCHIVE_WARN) {
+	while ((r = archive_read_next_header(unpacking->archive, &entry)) == ARCHIVE_OK ||
+		r == ARCHIVE_WARN) {
 		if (++unpacking->result->entries > unpacking->options->limits.entries_max)
-			return error_set(err, 0, "it has more than %" PRIu64 " entries", unpacking->options->limits.entries_max);
+			return error_set(err, 0, "it has more than %" PRIu64 " entries",
+				unpacking->options->limits.entries_max);
 		if (unpack_entry(unpacking, entry, err) < 0)
 			return -1;
 	}
@@ -291,14 +311,17 @@ static la_ssize_t read_stream(struct archive *archive, void *data, const void **
 int layer_unpack(struct stream *stream, struct tree *tree, const struct layer_options *options,
 	struct unpack_result *result, struct error *err)
 {
-	struct unpacking unpacking = {.stream = stream, .tree = tree, .options = options, .result = result};
+	struct unpacking unpacking = {
+		.stream = stream, .tree = tree, .options = options, .result = result};
 	int r = -1;
 
 	unpacking.archive = archive_read_new();
-	if (!unpacking.archive || archive_read_support_format_tar(unpacking.archive) != ARCHIVE_OK ||
+	if (!unpacking.archive ||
+		archive_read_support_format_tar(unpacking.archive) != ARCHIVE_OK ||
 		archive_read_support_format_empty(unpacking.archive) != ARCHIVE_OK)
 		error_set(err, ENOMEM, "reading an archive");
-	else if (archive_read_open(unpacking.archive, &unpacking, NULL, read_stream, NULL) != ARCHIVE_OK)
+	else if (archive_read_open(unpacking.archive, &unpacking, NULL, read_stream, NULL) !=
+		 ARCHIVE_OK)
 		archive_failed(&unpacking, NULL, err);
 	else
 		r = unpack_entries(&unpacking, err);

@@ -54,7 +54,8 @@ static int parse_lowers(char **words, struct arguments *arguments)
 	uint64_t fd;
 
 	for (; *words; words++) {
-		if (arguments->lowers_count == LOWERS_MAX || parse_number(*words, &fd) < 0 || fd > 65536)
+		if (arguments->lowers_count == LOWERS_MAX || parse_number(*words, &fd) < 0 ||
+			fd > 65536)
 			return -1;
 		arguments->lowers[arguments->lowers_count++] = (int)fd;
 	}
@@ -77,15 +78,18 @@ static int parse_arguments(char **words, struct arguments *ret)
 	words += ret->layer.owners;
 	if (ret->settle)
 		return parse_lowers(words, ret);
-	if (parse_number(words[0], &ret->stream.bytes_max) < 0 || parse_number(words[1], &ret->stream.ratio_max) < 0 ||
-		parse_number(words[2], &ret->layer.limits.entries_max) < 0 || ret->stream.ratio_max == 0)
+	if (parse_number(words[0], &ret->stream.bytes_max) < 0 ||
+		parse_number(words[1], &ret->stream.ratio_max) < 0 ||
+		parse_number(words[2], &ret->layer.limits.entries_max) < 0 ||
+		ret->stream.ratio_max == 0)
 		return -1;
 	ret->stream.ratio_above = RATIO_ABOVE;
 	ret->layer.limits.file_bytes_max = ret->stream.bytes_max;
 	return 0;
 }
 
-static int unpack(const struct arguments *arguments, struct unpack_result *result, struct error *err)
+static int unpack(
+	const struct arguments *arguments, struct unpack_result *result, struct error *err)
 {
 	struct stream *stream;
 	struct tree *tree;
@@ -97,7 +101,8 @@ static int unpack(const struct arguments *arguments, struct unpack_result *resul
 	root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return error_set(err, errno, "opening the layer's directory");
-	if (stream_start(UNPACK_BLOB, UNPACK_CONTROL, arguments->compression, &arguments->stream, &stream, err) < 0 ||
+	if (stream_start(UNPACK_BLOB, UNPACK_CONTROL, arguments->compression, &arguments->stream,
+		    &stream, err) < 0 ||
 		confine_system_calls(err) < 0)
 		return -1;
 	tree = tree_new(root, UNPACK_NOTES, arguments->layer.owners);
@@ -118,7 +123,8 @@ static int settle_layer(const struct arguments *arguments, struct error *err)
 	size_t length;
 	int layer, lower;
 
-	if (confine_to_directory(UNPACK_DIRECTORY, arguments->lowers, arguments->lowers_count, arguments->layer.owners, err) < 0)
+	if (confine_to_directory(UNPACK_DIRECTORY, arguments->lowers, arguments->lowers_count,
+		    arguments->layer.owners, err) < 0)
 		return -1;
 	layer = open("/layer", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	lower = open("/lower", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -126,7 +132,8 @@ static int settle_layer(const struct arguments *arguments, struct error *err)
 		return error_set(err, errno, "opening the layers' directories");
 	if (confine_system_calls(err) < 0)
 		return -1;
-	if (lseek(UNPACK_NOTES, 0, SEEK_SET) < 0 || read_fd_whole(UNPACK_NOTES, NOTES_MAX, &notes, &length) < 0)
+	if (lseek(UNPACK_NOTES, 0, SEEK_SET) < 0 ||
+		read_fd_whole(UNPACK_NOTES, NOTES_MAX, &notes, &length) < 0)
 		return error_set(err, errno, "reading the layer's notes");
 	return settle(layer, lower, notes, length, arguments->layer.owners, err);
 }
@@ -143,7 +150,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "nsbox-unpack: it is started by nsbox-image; see nsbox-image(1)\n");
 		return 64;
 	}
-	r = arguments.settle ? settle_layer(&arguments, &result.error) : unpack(&arguments, &result, &result.error);
+	r = arguments.settle ? settle_layer(&arguments, &result.error)
+			     : unpack(&arguments, &result, &result.error);
 	result.failed = r < 0;
 	if (send(UNPACK_CONTROL, &result, sizeof result, MSG_NOSIGNAL) != sizeof result)
 		return 1;

@@ -21,7 +21,13 @@
 #include "util/error.h"
 #include "util/file.h"
 
-enum { LINKS_MAX = 40, COPIES_MAX = 1024, XATTR_NAMES_MAX = 64 << 10, XATTR_VALUE_MAX = 64 << 10, MOVES_MAX = 1024 };
+enum {
+	LINKS_MAX = 40,
+	COPIES_MAX = 1024,
+	XATTR_NAMES_MAX = 64 << 10,
+	XATTR_VALUE_MAX = 64 << 10,
+	MOVES_MAX = 1024
+};
 
 /* A directory that has been moved to where a link leads. */
 struct move {
@@ -44,7 +50,8 @@ struct settling {
 /* In the layer no link is followed: what is asked for was made there as a directory. */
 static int open_in_layer(const struct settling *settling, const char *path, int flags)
 {
-	return open_in_root(settling->layer, *path ? path : ".", flags | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+	return open_in_root(
+		settling->layer, *path ? path : ".", flags | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
 }
 
 static int open_in_lower(const struct settling *settling, const char *path, int flags)
@@ -60,7 +67,8 @@ static bool is_below(const char *path, const char *directory)
 }
 
 /* Where something is that the layer had at `path` when it was noted. */
-static int present_path(const struct settling *settling, const char *path, char ret[PATH_MAX], struct error *err)
+static int present_path(
+	const struct settling *settling, const char *path, char ret[PATH_MAX], struct error *err)
 {
 	char old[PATH_MAX];
 
@@ -108,7 +116,8 @@ static int open_in_either(const struct settling *settling, const char *path, int
 }
 
 /* The path without links that `path`, a link of the layers below, leads to. Returns 1 where it leads nowhere. */
-static int resolve_link(const struct settling *settling, const char *path, char ret[PATH_MAX], struct error *err)
+static int resolve_link(
+	const struct settling *settling, const char *path, char ret[PATH_MAX], struct error *err)
 {
 	char rest[2 * PATH_MAX], target[PATH_MAX], old[2 * PATH_MAX];
 	unsigned links = 0;
@@ -148,12 +157,14 @@ static int copy_xattrs(int from, int to, const char *path, struct error *err)
 	static char names[XATTR_NAMES_MAX], value[XATTR_VALUE_MAX];
 	ssize_t length = flistxattr(from, names, sizeof names), size;
 
-	for (const char *name = names; length > 0 && name < names + length; name += strlen(name) + 1) {
+	for (const char *name = names; length > 0 && name < names + length;
+		name += strlen(name) + 1) {
 		if ((strncmp(name, "user.", 5) != 0 && strcmp(name, "security.capability") != 0) ||
 			strncmp(name, "user.overlay.", 13) == 0)
 			continue;
 		size = fgetxattr(from, name, value, sizeof value);
-		if (size < 0 || (fsetxattr(to, name, value, (size_t)size, 0) < 0 && errno != EPERM && errno != EOPNOTSUPP))
+		if (size < 0 || (fsetxattr(to, name, value, (size_t)size, 0) < 0 &&
+					errno != EPERM && errno != EOPNOTSUPP))
 			return error_set(err, errno, "%s: copying its attribute %s", path, name);
 	}
 	return 0;
@@ -190,7 +201,8 @@ static int set_time(int fd, const struct timespec *mtime, const char *path, stru
 	return futimens(fd, both) < 0 ? error_set(err, errno, "%s: setting its time", path) : 0;
 }
 
-static int make_directory_as_below(const struct settling *settling, const char *path, struct error *err)
+static int make_directory_as_below(
+	const struct settling *settling, const char *path, struct error *err)
 {
 	cleanup_close int parent = -1, lower = -1, fd = -1;
 	char parent_path[PATH_MAX];
@@ -244,10 +256,12 @@ static int move_child(int from, int to, const char *name, unsigned depth, struct
 	source = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	target = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (source < 0 || target < 0)
-		return error_set(err, 0, "%s is in the layer twice: behind a link, and where it leads", name);
+		return error_set(err, 0,
+			"%s is in the layer twice: behind a link, and where it leads", name);
 	if (move_children(source, target, depth + 1, err) < 0)
 		return -1;
-	return unlinkat(from, name, AT_REMOVEDIR) < 0 ? error_set(err, errno, "moving %s", name) : 0;
+	return unlinkat(from, name, AT_REMOVEDIR) < 0 ? error_set(err, errno, "moving %s", name)
+						      : 0;
 }
 
 static int move_children(int from, int to, unsigned depth, struct error *err)
@@ -286,7 +300,8 @@ static int remove_moved(const struct settling *settling, const char *path, struc
 }
 
 /* The layers below have a link at `path`: what the layer has there goes where it leads. */
-static int follow_link(struct settling *settling, const char *path, int directory, struct error *err)
+static int follow_link(
+	struct settling *settling, const char *path, int directory, struct error *err)
 {
 	char target[PATH_MAX];
 	cleanup_close int below = -1, to = -1;
@@ -300,13 +315,15 @@ static int follow_link(struct settling *settling, const char *path, int director
 	if (is_below(target, path))
 		return error_set(err, ELOOP, "%s", path);
 	if (settling->moves_count == MOVES_MAX)
-		return error_set(err, 0, "more than %d directories are behind links of the layers below", MOVES_MAX);
+		return error_set(err, 0,
+			"more than %d directories are behind links of the layers below", MOVES_MAX);
 	to = make_as_below(settling, target, err);
 	if (to < 0 || move_children(directory, to, 0, err) < 0)
 		return -1;
 	if (remove_moved(settling, path, err) < 0)
 		return -1;
-	settling->moves[settling->moves_count++] = (struct move){.from = xstrdup(path), .to = xstrdup(target)};
+	settling->moves[settling->moves_count++] =
+		(struct move){.from = xstrdup(path), .to = xstrdup(target)};
 	return 0;
 }
 
@@ -342,7 +359,8 @@ static int copy_range(int from, int to, off_t at, off_t end)
 	static char buffer[64 << 10];
 
 	while (at < end) {
-		size_t wanted = (size_t)(end - at) < sizeof buffer ? (size_t)(end - at) : sizeof buffer;
+		size_t wanted =
+			(size_t)(end - at) < sizeof buffer ? (size_t)(end - at) : sizeof buffer;
 		ssize_t n = pread(from, buffer, wanted, at);
 
 		if (n <= 0 || pwrite(to, buffer, (size_t)n, at) != n)
@@ -372,17 +390,19 @@ static int copy_content(int from, int to)
 	return 0;
 }
 
-static int copy_file(const struct settling *settling, int from, int dir, const char *name, const char *path, struct error *err)
+static int copy_file(const struct settling *settling, int from, int dir, const char *name,
+	const char *path, struct error *err)
 {
-	cleanup_close int to = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	cleanup_close int to =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (to < 0 || copy_content(from, to) < 0)
 		return error_set(err, errno, "copying %s from a layer below", path);
 	return copy_attributes(settling, from, to, path, err);
 }
 
-static int copy_link(
-	const struct settling *settling, int from, int dir, const char *name, const char *path, struct error *err)
+static int copy_link(const struct settling *settling, int from, int dir, const char *name,
+	const char *path, struct error *err)
 {
 	struct timespec both[2];
 	char target[PATH_MAX];
@@ -394,14 +414,16 @@ static int copy_link(
 	target[n] = '\0';
 	both[0] = both[1] = st.st_mtim;
 	if (symlinkat(target, dir, name) < 0 ||
-		(settling->owners && fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0) ||
+		(settling->owners &&
+			fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0) ||
 		utimensat(dir, name, both, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_set(err, errno, "copying %s from a layer below", path);
 	return 0;
 }
 
 /* A second link to what has been copied is one to the copy, and takes no room. */
-static bool link_to_copy(const struct settling *settling, int dir, const char *name, const char *target)
+static bool link_to_copy(
+	const struct settling *settling, int dir, const char *name, const char *target)
 {
 	for (size_t i = 0; i < settling->copies_count && i < COPIES_MAX; i++)
 		if (strcmp(settling->copies[i].target, target) == 0 &&
@@ -419,8 +441,8 @@ static void remember_copy(struct settling *settling, const char *target, const c
 	*copy = (struct copy){.target = xstrdup(target), .path = xstrdup(path)};
 }
 
-static int make_link_or_copy(
-	struct settling *settling, int dir, const char *name, const char *path, const char *target, struct error *err)
+static int make_link_or_copy(struct settling *settling, int dir, const char *name, const char *path,
+	const char *target, struct error *err)
 {
 	cleanup_close int from = -1;
 	struct stat st;
@@ -431,11 +453,14 @@ static int make_link_or_copy(
 		return 0;
 	from = open_in_lower(settling, target, O_PATH | O_NOFOLLOW);
 	if (from < 0 || fstat(from, &st) < 0)
-		return error_set(err, 0, "the hard link %s is to %s, which neither this layer nor those below have", path, target);
+		return error_set(err, 0,
+			"the hard link %s is to %s, which neither this layer nor those below have",
+			path, target);
 	if (S_ISLNK(st.st_mode))
 		return copy_link(settling, from, dir, name, path, err);
 	if (!S_ISREG(st.st_mode))
-		return error_set(err, 0, "the hard link %s is to %s, which is no file", path, target);
+		return error_set(
+			err, 0, "the hard link %s is to %s, which is no file", path, target);
 	close_fd(&from);
 	from = open_in_lower(settling, target, O_RDONLY | O_NOFOLLOW);
 	if (from < 0)
@@ -446,7 +471,8 @@ static int make_link_or_copy(
 	return 0;
 }
 
-static int settle_hard_link(struct settling *settling, const char *noted, const char *target, struct error *err)
+static int settle_hard_link(
+	struct settling *settling, const char *noted, const char *target, struct error *err)
 {
 	cleanup_close int dir = -1;
 	char path[PATH_MAX], parent[PATH_MAX];

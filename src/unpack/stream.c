@@ -37,7 +37,7 @@ struct stream {
 
 	/* Of the decompressing thread alone. */
 	uint64_t position, available; /* bytes of the blob: read so far, there to be read */
-	bool complete;		      /* `available` is all */
+	bool complete;                /* `available` is all */
 	unsigned char *input;
 	uint64_t out;
 
@@ -140,7 +140,8 @@ static ssize_t read_blob(struct stream *stream, struct error *err)
 		n = pread(stream->blob, stream->input, wanted, (off_t)stream->position);
 	while (n < 0 && errno == EINTR);
 	if (n <= 0)
-		return error_set(err, n < 0 ? errno : 0, n < 0 ? "reading the blob" : "the blob was cut short while it was read");
+		return error_set(err, n < 0 ? errno : 0,
+			n < 0 ? "reading the blob" : "the blob was cut short while it was read");
 	stream->position += (uint64_t)n;
 	return n;
 }
@@ -152,10 +153,12 @@ static int hand_on(struct stream *stream, struct buffer *buffer, struct error *e
 
 	stream->out += buffer->length;
 	if (stream->out > limits->bytes_max)
-		return error_set(err, 0, "the archive is larger than %" PRIu64 " bytes", limits->bytes_max);
+		return error_set(
+			err, 0, "the archive is larger than %" PRIu64 " bytes", limits->bytes_max);
 	if (stream->out > limits->ratio_above && stream->out / limits->ratio_max > stream->position)
 		return error_set(err, 0,
-			"the archive grows to more than %" PRIu64 " times its compressed size: a decompression bomb",
+			"the archive grows to more than %" PRIu64
+			" times its compressed size: a decompression bomb",
 			limits->ratio_max);
 	advance(stream, &stream->filled);
 	return 0;
@@ -190,10 +193,10 @@ static bool begins_member(const unsigned char *input, size_t length)
 static int gunzip_failed(int r, struct error *err)
 {
 	return error_set(err, 0, "the compressed data is damaged (%s)",
-		r == ISAL_INCORRECT_CHECKSUM	    ? "wrong checksum"
-		: r == ISAL_INVALID_WRAPPER	    ? "not a gzip header"
-		: r == ISAL_UNSUPPORTED_METHOD	    ? "an unknown method"
-						    : "no deflate stream");
+		r == ISAL_INCORRECT_CHECKSUM   ? "wrong checksum"
+		: r == ISAL_INVALID_WRAPPER    ? "not a gzip header"
+		: r == ISAL_UNSUPPORTED_METHOD ? "an unknown method"
+					       : "no deflate stream");
 }
 
 static int gunzip(struct stream *stream, struct error *err)
@@ -291,7 +294,8 @@ static int gunzip(struct stream *stream, struct error *err)
 		do {
 			r = inflate(&state, Z_NO_FLUSH);
 			if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR) {
-				error_set(err, 0, "the compressed data is damaged (%s)", state.msg ? state.msg : "zlib");
+				error_set(err, 0, "the compressed data is damaged (%s)",
+					state.msg ? state.msg : "zlib");
 				inflateEnd(&state);
 				return -1;
 			}
@@ -325,7 +329,8 @@ static int unzstd(struct stream *stream, struct error *err)
 	size_t left = 0; /* what zstd says: 0 at the end of a frame */
 	ssize_t n = -1;
 
-	if (!context || ZSTD_isError(ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX))) {
+	if (!context || ZSTD_isError(ZSTD_DCtx_setParameter(
+				context, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX))) {
 		error_set(err, ENOMEM, "decompressing");
 		goto out;
 	}
@@ -339,7 +344,8 @@ static int unzstd(struct stream *stream, struct error *err)
 
 			left = ZSTD_decompressStream(context, &output, &input);
 			if (ZSTD_isError(left)) {
-				error_set(err, 0, "the compressed data is damaged (%s)", ZSTD_getErrorName(left));
+				error_set(err, 0, "the compressed data is damaged (%s)",
+					ZSTD_getErrorName(left));
 				n = -1;
 				goto out;
 			}
@@ -389,7 +395,8 @@ static void *hash(void *data)
 	stream->hash_failed = !context || !EVP_DigestInit_ex(context, EVP_sha256(), NULL);
 	for (uint64_t number = 0; (buffer = wait_for(stream, number)); number++) {
 		if (!stream->hash_failed)
-			stream->hash_failed = !EVP_DigestUpdate(context, buffer->data, buffer->length);
+			stream->hash_failed =
+				!EVP_DigestUpdate(context, buffer->data, buffer->length);
 		advance(stream, &stream->hashed);
 	}
 	if (!stream->hash_failed)
@@ -398,8 +405,8 @@ static void *hash(void *data)
 	return NULL;
 }
 
-int stream_start(int blob, int control, enum compression compression, const struct stream_limits *limits,
-	struct stream **ret, struct error *err)
+int stream_start(int blob, int control, enum compression compression,
+	const struct stream_limits *limits, struct stream **ret, struct error *err)
 {
 	struct stream *stream = xcalloc(1, sizeof *stream);
 	int r;
@@ -440,7 +447,8 @@ ssize_t stream_read(struct stream *stream, const void **ret, struct error *err)
 	return -1;
 }
 
-int stream_finish(struct stream *stream, char ret_hex[static 65], uint64_t *ret_bytes, struct error *err)
+int stream_finish(
+	struct stream *stream, char ret_hex[static 65], uint64_t *ret_bytes, struct error *err)
 {
 	const void *data;
 	ssize_t n;

@@ -36,9 +36,9 @@ struct tree {
 
 	/* The directory of the last entry and those above it, opened: archives go through a tree in order. */
 	int fds[TREE_DEPTH_MAX + 1];
-	size_t depth;			       /* of `fds` that are open, the root not counted */
-	char path[PATH_MAX];		       /* of fds[depth], from the root */
-	size_t ends[TREE_DEPTH_MAX + 1];       /* path's length at each depth */
+	size_t depth;                    /* of `fds` that are open, the root not counted */
+	char path[PATH_MAX];             /* of fds[depth], from the root */
+	size_t ends[TREE_DEPTH_MAX + 1]; /* path's length at each depth */
 
 	struct directory *directories; /* that the archive has, in its order */
 	size_t directories_count, directories_room;
@@ -58,7 +58,8 @@ struct tree *tree_new(int root, int notes, bool owners)
 	return tree;
 }
 
-static int note(struct tree *tree, char kind, const char *path, const char *other, struct error *err)
+static int note(
+	struct tree *tree, char kind, const char *path, const char *other, struct error *err)
 {
 	char record[2 * PATH_MAX + 4];
 	size_t length = 1, path_length = strlen(path) + 1, other_length = strlen(other) + 1;
@@ -67,7 +68,8 @@ static int note(struct tree *tree, char kind, const char *path, const char *othe
 		return error_set(err, ENAMETOOLONG, "%s", path);
 	tree->notes_bytes += length + path_length + other_length;
 	if (tree->notes_bytes > TREE_NOTES_BYTES_MAX)
-		return error_set(err, 0, "too many directories and hard links depend on the layers below");
+		return error_set(
+			err, 0, "too many directories and hard links depend on the layers below");
 	record[0] = kind;
 	memcpy(record + length, path, path_length);
 	memcpy(record + length + path_length, other, other_length);
@@ -87,15 +89,18 @@ static int count_name(struct tree *tree, const char *path, struct error *err)
 	return 0;
 }
 
-static int remember_directory(struct tree *tree, const char *path, const struct timespec *mtime, struct error *err)
+static int remember_directory(
+	struct tree *tree, const char *path, const struct timespec *mtime, struct error *err)
 {
 	if (count_name(tree, path, err) < 0)
 		return -1;
 	if (tree->directories_count == tree->directories_room) {
 		tree->directories_room = tree->directories_room ? 2 * tree->directories_room : 1024;
-		tree->directories = xrealloc(tree->directories, tree->directories_room, sizeof *tree->directories);
+		tree->directories = xrealloc(
+			tree->directories, tree->directories_room, sizeof *tree->directories);
 	}
-	tree->directories[tree->directories_count++] = (struct directory){.path = xstrdup(path), .mtime = *mtime};
+	tree->directories[tree->directories_count++] =
+		(struct directory){.path = xstrdup(path), .mtime = *mtime};
 	return 0;
 }
 
@@ -126,8 +131,9 @@ static int descend(struct tree *tree, int fd, const char *name, struct error *er
 
 	if (tree->depth == TREE_DEPTH_MAX || at + slash + length >= sizeof tree->path) {
 		close(fd);
-		return error_set(err, 0, "a path is deeper than %d directories or longer than %d bytes", TREE_DEPTH_MAX,
-			PATH_MAX - 1);
+		return error_set(err, 0,
+			"a path is deeper than %d directories or longer than %d bytes",
+			TREE_DEPTH_MAX, PATH_MAX - 1);
 	}
 	if (slash)
 		tree->path[at++] = '/';
@@ -153,12 +159,14 @@ static int set_opaque(int dir, const char *path, struct error *err)
 		return 0;
 	error_set(err, errno, "marking %s as opaque", *path ? path : "/");
 	if (err->errnum == EOPNOTSUPP)
-		error_hint(err, "the store is on a file system without user extended attributes, which overlayfs "
-				"needs; put it on ext4, xfs or btrfs, or on tmpfs with Linux 6.6 or later");
+		error_hint(err,
+			"the store is on a file system without user extended attributes, which overlayfs "
+			"needs; put it on ext4, xfs or btrfs, or on tmpfs with Linux 6.6 or later");
 	return -1;
 }
 
-static int make_directory(int dir, const char *name, const char *path, bool opaque, struct error *err)
+static int make_directory(
+	int dir, const char *name, const char *path, bool opaque, struct error *err)
 {
 	int fd;
 
@@ -175,7 +183,8 @@ static int make_directory(int dir, const char *name, const char *path, bool opaq
 }
 
 /* In front of what is left of a path comes what a link says. */
-static int follow(struct tree *tree, const char *name, char *rest, unsigned *links, struct error *err)
+static int follow(
+	struct tree *tree, const char *name, char *rest, unsigned *links, struct error *err)
 {
 	char target[PATH_MAX], old[REST_MAX];
 	ssize_t n = readlinkat(tree->fds[tree->depth], name, target, sizeof target - 1);
@@ -197,7 +206,8 @@ static int follow(struct tree *tree, const char *name, char *rest, unsigned *lin
  * One component, which is not there as a directory. Made, with a note that its attributes come from below; a link
  * is followed; anything else gives way, and hides what is below.
  */
-static int enter_otherwise(struct tree *tree, const char *name, char *rest, unsigned *links, struct error *err)
+static int enter_otherwise(
+	struct tree *tree, const char *name, char *rest, unsigned *links, struct error *err)
 {
 	int dir = tree->fds[tree->depth], fd;
 	bool opaque = false;
@@ -218,7 +228,8 @@ static int enter_otherwise(struct tree *tree, const char *name, char *rest, unsi
 	return opaque ? 0 : remember_implied(tree, tree->path, err);
 }
 
-static int enter(struct tree *tree, const char *name, char *rest, unsigned *links, struct error *err)
+static int enter(
+	struct tree *tree, const char *name, char *rest, unsigned *links, struct error *err)
 {
 	int fd;
 
@@ -244,7 +255,8 @@ static void share(struct tree *tree, const char *path, size_t length, char *rest
 	while (depth > 0) {
 		size_t end = tree->ends[depth];
 
-		if (end <= length && memcmp(tree->path, path, end) == 0 && (end == length || path[end] == '/'))
+		if (end <= length && memcmp(tree->path, path, end) == 0 &&
+			(end == length || path[end] == '/'))
 			break;
 		depth--;
 	}
@@ -258,7 +270,8 @@ static void share(struct tree *tree, const char *path, size_t length, char *rest
 /*
  * Goes to the directory in which the last component of `path` is; returns its descriptor, which stays the tree's.
  */
-static int enter_parent(struct tree *tree, const char *path, const char **ret_name, struct error *err)
+static int enter_parent(
+	struct tree *tree, const char *path, const char **ret_name, struct error *err)
 {
 	const char *slash = strrchr(path, '/');
 	size_t length = slash ? (size_t)(slash - path) : 0;
@@ -327,7 +340,8 @@ static int remove_below(int dir, unsigned depth, struct error *err)
  * Makes room for something new at `name`. *ret_hides: something that the layers below could show through was
  * there, and a new directory has to hide it.
  */
-static int make_room(struct tree *tree, int dir, const char *name, bool *ret_hides, struct error *err)
+static int make_room(
+	struct tree *tree, int dir, const char *name, bool *ret_hides, struct error *err)
 {
 	struct stat st;
 
@@ -341,13 +355,14 @@ static int make_room(struct tree *tree, int dir, const char *name, bool *ret_hid
 /* --- attributes --- */
 
 /* A change of owner clears the set-user-ID bits, so the mode comes after it. */
-static int set_attributes(struct tree *tree, int fd, const char *path, const struct attributes *attributes, bool times,
-	struct error *err)
+static int set_attributes(struct tree *tree, int fd, const char *path,
+	const struct attributes *attributes, bool times, struct error *err)
 {
 	struct timespec both[2] = {attributes->mtime, attributes->mtime};
 
 	if (tree->owners && fchown(fd, attributes->uid, attributes->gid) < 0)
-		return error_set(err, errno, "%s: setting its owner to %u:%u", path, attributes->uid, attributes->gid);
+		return error_set(err, errno, "%s: setting its owner to %u:%u", path,
+			attributes->uid, attributes->gid);
 	if (fchmod(fd, attributes->mode & 07777) < 0)
 		return error_set(err, errno, "%s: setting its mode", path);
 	if (times && futimens(fd, both) < 0)
@@ -356,13 +371,15 @@ static int set_attributes(struct tree *tree, int fd, const char *path, const str
 }
 
 /* The same for what cannot be opened. */
-static int set_attributes_at(
-	struct tree *tree, int dir, const char *name, const char *path, const struct attributes *attributes, struct error *err)
+static int set_attributes_at(struct tree *tree, int dir, const char *name, const char *path,
+	const struct attributes *attributes, struct error *err)
 {
 	struct timespec both[2] = {attributes->mtime, attributes->mtime};
 
-	if (tree->owners && fchownat(dir, name, attributes->uid, attributes->gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return error_set(err, errno, "%s: setting its owner to %u:%u", path, attributes->uid, attributes->gid);
+	if (tree->owners &&
+		fchownat(dir, name, attributes->uid, attributes->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_set(err, errno, "%s: setting its owner to %u:%u", path,
+			attributes->uid, attributes->gid);
 	if (utimensat(dir, name, both, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_set(err, errno, "%s: setting its time", path);
 	return 0;
@@ -370,7 +387,8 @@ static int set_attributes_at(
 
 /* --- entries --- */
 
-int tree_directory(struct tree *tree, const char *path, const struct attributes *attributes, struct error *err)
+int tree_directory(
+	struct tree *tree, const char *path, const struct attributes *attributes, struct error *err)
 {
 	cleanup_close int fd = -1;
 	const char *name;
@@ -393,13 +411,14 @@ int tree_directory(struct tree *tree, const char *path, const struct attributes 
 		if (fd < 0)
 			return -1;
 	}
-	if (set_attributes(tree, fd, path, attributes, false, err) < 0 || descend(tree, move_fd(&fd), name, err) < 0)
+	if (set_attributes(tree, fd, path, attributes, false, err) < 0 ||
+		descend(tree, move_fd(&fd), name, err) < 0)
 		return -1;
 	return remember_directory(tree, tree->path, &attributes->mtime, err);
 }
 
-int tree_symlink(
-	struct tree *tree, const char *path, const char *target, const struct attributes *attributes, struct error *err)
+int tree_symlink(struct tree *tree, const char *path, const char *target,
+	const struct attributes *attributes, struct error *err)
 {
 	const char *name;
 	bool hides;
@@ -412,7 +431,8 @@ int tree_symlink(
 	return set_attributes_at(tree, dir, name, path, attributes, err);
 }
 
-int tree_fifo(struct tree *tree, const char *path, const struct attributes *attributes, struct error *err)
+int tree_fifo(
+	struct tree *tree, const char *path, const struct attributes *attributes, struct error *err)
 {
 	const char *name;
 	bool hides;
@@ -445,7 +465,8 @@ static int open_link_target(struct tree *tree, const char *target, struct error 
 	memcpy(parent, target, length);
 	parent[length] = '\0';
 	dir = open(length ? parent : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	fd = dir < 0 ? -1 : openat(dir, slash ? slash + 1 : target, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	fd = dir < 0 ? -1
+		     : openat(dir, slash ? slash + 1 : target, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		errno = errno == ENOTDIR ? ENOENT : errno;
 		return -1;
@@ -476,8 +497,11 @@ int tree_hard_link(struct tree *tree, const char *path, const char *target, stru
 	if (dir < 0)
 		return -1;
 	if (fd < 0)
-		return make_room(tree, dir, name, &hides, err) < 0 ? -1 : note(tree, 'l', path, target, err);
-	if (fstatat(dir, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && old.st_dev == st.st_dev && old.st_ino == st.st_ino)
+		return make_room(tree, dir, name, &hides, err) < 0
+			       ? -1
+			       : note(tree, 'l', path, target, err);
+	if (fstatat(dir, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && old.st_dev == st.st_dev &&
+		old.st_ino == st.st_ino)
 		return 0;
 	if (make_room(tree, dir, name, &hides, err) < 0)
 		return -1;
@@ -506,7 +530,8 @@ int tree_file(struct tree *tree, const char *path, struct error *err)
 	return fd;
 }
 
-int tree_file_done(struct tree *tree, int fd, const char *path, const struct attributes *attributes, struct error *err)
+int tree_file_done(struct tree *tree, int fd, const char *path, const struct attributes *attributes,
+	struct error *err)
 {
 	int r = set_attributes(tree, fd, path, attributes, true, err);
 
@@ -516,7 +541,8 @@ int tree_file_done(struct tree *tree, int fd, const char *path, const struct att
 	return r;
 }
 
-int tree_xattr(struct tree *tree, const char *path, const char *name, const void *value, size_t size, struct error *err)
+int tree_xattr(struct tree *tree, const char *path, const char *name, const void *value,
+	size_t size, struct error *err)
 {
 	cleanup_close int fd = -1;
 	const char *last;
@@ -531,7 +557,9 @@ int tree_xattr(struct tree *tree, const char *path, const char *name, const void
 		fd = openat(dir, last, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	}
 	if (fd < 0)
-		return errno == ELOOP ? 1 : error_set(err, errno, "%s: setting its attribute %s", path, name);
+		return errno == ELOOP
+			       ? 1
+			       : error_set(err, errno, "%s: setting its attribute %s", path, name);
 	if (fsetxattr(fd, name, value, size, 0) == 0)
 		return 0;
 	if (errno == EOPNOTSUPP || errno == EPERM)
@@ -553,7 +581,8 @@ int tree_whiteout(struct tree *tree, const char *path, struct error *err)
 		if (!S_ISDIR(st.st_mode))
 			return 0;
 		fd = open_directory(dir, name);
-		return fd < 0 ? error_set(err, errno, "opening %s", path) : set_opaque(fd, path, err);
+		return fd < 0 ? error_set(err, errno, "opening %s", path)
+			      : set_opaque(fd, path, err);
 	}
 	if (errno != ENOENT || mknodat(dir, name, S_IFCHR, makedev(0, 0)) < 0)
 		return error_set(err, errno, "marking %s as removed", path);
@@ -609,7 +638,8 @@ static int note_implied(struct tree *tree, struct error *err)
 		named[i] = tree->directories[i].path;
 	qsort(named, tree->directories_count, sizeof *named, compare_paths);
 	for (size_t i = 0; r == 0 && i < tree->implied_count; i++)
-		if (!bsearch(&tree->implied[i], named, tree->directories_count, sizeof *named, compare_paths))
+		if (!bsearch(&tree->implied[i], named, tree->directories_count, sizeof *named,
+			    compare_paths))
 			r = note(tree, 'd', tree->implied[i], "", err);
 	free(named);
 	return r;

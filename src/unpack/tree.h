@@ -44,18 +44,22 @@ struct tree *tree_new(int root, int notes, bool owners);
 int tree_finish(struct tree *tree, uint32_t *ret_notes, bool *ret_opaque, struct error *err);
 
 /* Each replaces what of another kind has the name, and makes the directories above where they are missing. */
-int tree_directory(struct tree *tree, const char *path, const struct attributes *attributes, struct error *err);
-int tree_symlink(
-	struct tree *tree, const char *path, const char *target, const struct attributes *attributes, struct error *err);
-int tree_fifo(struct tree *tree, const char *path, const struct attributes *attributes, struct error *err);
+int tree_directory(struct tree *tree, const char *path, const struct attributes *attributes,
+	struct error *err);
+int tree_symlink(struct tree *tree, const char *path, const char *target,
+	const struct attributes *attributes, struct error *err);
+int tree_fifo(struct tree *tree, const char *path, const struct attributes *attributes,
+	struct error *err);
 int tree_hard_link(struct tree *tree, const char *path, const char *target, struct error *err);
 
 /* A new, empty file to be written; give it to tree_file_done, which closes it, or close it. */
 int tree_file(struct tree *tree, const char *path, struct error *err);
-int tree_file_done(struct tree *tree, int fd, const char *path, const struct attributes *attributes, struct error *err);
+int tree_file_done(struct tree *tree, int fd, const char *path, const struct attributes *attributes,
+	struct error *err);
 
 /* An extended attribute of what has just been made at `path`. Returns 1 where the file system refuses it. */
-int tree_xattr(struct tree *tree, const char *path, const char *name, const void *value, size_t size, struct error *err);
+int tree_xattr(struct tree *tree, const char *path, const char *name, const void *value,
+	size_t size, struct error *err);
 
 /* Whatever the layers below have at `path` is not in the image. */
 int tree_whiteout(struct tree *tree, const char *path, struct error *err);

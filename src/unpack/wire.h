@@ -27,20 +27,20 @@ enum {
 
 /* To nsbox-unpack, whenever the blob has grown. */
 struct blob_progress {
-	uint64_t size;	/* bytes that can be read now */
+	uint64_t size;  /* bytes that can be read now */
 	uint32_t final; /* whether these are all */
 };
 
 /* From nsbox-unpack, once, at its end. */
 struct unpack_result {
 	uint32_t failed;
-	uint32_t notes;		 /* their number */
-	uint32_t opaque;	 /* the root of the layer is: nothing below it shows */
-	struct error error;	 /* with `failed`; foreign bytes in it: make it printable */
-	char digest[72];	 /* the diff id, «sha256:…» */
-	uint64_t archive_bytes;	 /* of the uncompressed archive */
-	uint64_t entries;	 /* in it */
-	uint64_t file_bytes;	 /* of the files in it */
+	uint32_t notes;         /* their number */
+	uint32_t opaque;        /* the root of the layer is: nothing below it shows */
+	struct error error;     /* with `failed`; foreign bytes in it: make it printable */
+	char digest[72];        /* the diff id, «sha256:…» */
+	uint64_t archive_bytes; /* of the uncompressed archive */
+	uint64_t entries;       /* in it */
+	uint64_t file_bytes;    /* of the files in it */
 	uint64_t xattrs_left_out;
 	uint64_t devices_left_out; /* made as empty files */
 };
