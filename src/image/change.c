@@ -22,6 +22,13 @@
 
 enum { NAME_DEPTH_MAX = 64, BOOT_ID_SIZE = 64 };
 
+/* qsort(3) and bsearch(3) take no NULL, also for nothing. */
+static void sort(void *array, size_t count, size_t size, int (*compare)(const void *, const void *))
+{
+	if (count > 1)
+		qsort(array, count, size, compare);
+}
+
 /* --- directories --- */
 
 /* Calls `each` with the names in a directory below the store. */
@@ -91,7 +98,7 @@ int store_list(const struct store *store,
 	struct names names = {.store = store};
 	int r = for_names(store, "images", collect_name, &names, err);
 
-	qsort(names.names, names.count, sizeof *names.names, compare_names);
+	sort(names.names, names.count, sizeof *names.names, compare_names);
 	for (size_t i = 0; i < names.count; i++) {
 		struct image_record record;
 		struct error damage;
@@ -152,7 +159,7 @@ static int compare_digests(const void *a, const void *b)
 
 static bool set_has(const struct set *set, const char *hex)
 {
-	return strlen(hex) == DIGEST_HEX_LENGTH &&
+	return set->count > 0 && strlen(hex) == DIGEST_HEX_LENGTH &&
 	       bsearch(hex, set->digests, set->count, sizeof *set->digests, compare_digests);
 }
 
@@ -253,9 +260,9 @@ static int prune(const struct store *store, struct pruned *ret, struct error *er
 	struct pruning pruning = {.store = store, .pruned = ret};
 	int r = store_list(store, add_references, &pruning, err);
 
-	qsort(pruning.layers.digests, pruning.layers.count, sizeof *pruning.layers.digests,
+	sort(pruning.layers.digests, pruning.layers.count, sizeof *pruning.layers.digests,
 		compare_digests);
-	qsort(pruning.blobs.digests, pruning.blobs.count, sizeof *pruning.blobs.digests,
+	sort(pruning.blobs.digests, pruning.blobs.count, sizeof *pruning.blobs.digests,
 		compare_digests);
 	if (r == 0)
 		r = for_names(store, "layers", prune_layer, &pruning, err);
