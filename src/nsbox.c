@@ -73,8 +73,8 @@ static int print_usage(void)
 	for (int i = 0; i < COMMANDS_COUNT; i++)
 		printf("  %-9s %s\n", commands[i].name, commands[i].description);
 	printf("\nOptions:\n"
-	       "  --help     show this\n"
-	       "  --version  show the version\n\n"
+	       "  -h, --help     show this\n"
+	       "  -V, --version  show the version\n\n"
 	       "nsbox COMMAND --help shows the options of a command.\n");
 	return flush_output();
 }
@@ -126,9 +126,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "nsbox: no command given; see nsbox --help\n");
 		return EXIT_NSBOX_FAILED;
 	}
-	if (strcmp(argv[1], "--help") == 0)
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return print_usage();
-	if (strcmp(argv[1], "--version") == 0)
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
 		return print_version();
 	command = find_command(argv[1]);
 	return command ? command->function(argc - 1, argv + 1) : unknown_command(argv[1]);

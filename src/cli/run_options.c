@@ -429,7 +429,7 @@ static const struct run_option table[] = {
 		"print the result as a JSON object instead of the output", false, 0},
 	{NULL, 0, "print-spec", NULL, NULL,
 		"print what would be run as JSON, and do not run it", false, FLAG(print_spec)},
-	{NULL, 0, "help", NULL, NULL,
+	{NULL, 'h', "help", NULL, NULL,
 		"show this", false, FLAG(help)},
 };
 /* clang-format on */
