@@ -608,6 +608,8 @@ static bool run_plain(void)
 {
 	const char *wrong;
 
+	if (sweep.plan) /* what an earlier sweep has left in it would come true here */
+		*sweep.plan = (struct alloc_plan){0};
 	read_file("/proc/self/mountinfo", sweep.mounts, sizeof sweep.mounts);
 	run_once(&no_fault, &sweep.plain);
 	sweep.outcome = sweep.plain;
