@@ -16,7 +16,7 @@
 
 struct error;
 
-/* Refuses what is not in `known` (NULL-terminated). */
+/* Refuses what is not in `known` (NULL-terminated), which it names; `hidden`, if not NULL, is let through and not named. */
 int arguments_refuse_unknown(
 	const json_t *arguments, const char *const *known, const char *hidden, struct error *err);
 

@@ -65,6 +65,7 @@ static const uint64_t allowed[] = {
 	[LANDLOCK_READ] = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR,
 	[LANDLOCK_CHANGE] = FS_ABI_3 & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK),
 	[LANDLOCK_DEVICES] = FS_ABI_5 & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK),
+	[LANDLOCK_LAYER] = FS_ABI_3 & ~FS_MAKE_BLOCK,
 };
 
 int landlock_kernel_abi(void)

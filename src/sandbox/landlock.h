@@ -38,6 +38,7 @@ enum landlock_use {
 	LANDLOCK_READ,	  /* read, list, execute */
 	LANDLOCK_CHANGE,  /* and write, make, rename and remove, but for device nodes */
 	LANDLOCK_DEVICES, /* and ioctl on devices */
+	LANDLOCK_LAYER,	  /* LANDLOCK_CHANGE, and character devices, which overlayfs' whiteouts are */
 };
 
 struct landlock {

@@ -22,6 +22,7 @@
 
 #include "sandbox/diagnose.h"
 #include "sandbox/idmap.h"
+#include "sandbox/landlock.h"
 #include "sandbox/mounts.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -210,6 +211,26 @@ static int keep_capabilities(bool owners, struct error *err)
 	return failed ? -1 : 0;
 }
 
+/* A second wall, where the kernel has it: a directory of elsewhere opens nothing, should a descriptor of one be left. */
+static int enclose(bool has_lowers, struct error *err)
+{
+	cleanup_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), layer = -1;
+	struct landlock wall = LANDLOCK_INIT;
+	int abi;
+
+	if (landlock_abi(&abi, err) < 0)
+		return -1;
+	if (abi == 0)
+		return 0;
+	layer = open(has_lowers ? "/layer" : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0 || layer < 0)
+		return error_set(err, errno, "opening the layer's directory");
+	if (landlock_begin(abi, &wall, err) < 0 || landlock_allow(&wall, root, LANDLOCK_READ, err) < 0 ||
+		landlock_allow(&wall, layer, LANDLOCK_LAYER, err) < 0)
+		return -1;
+	return landlock_enforce(&wall, err);
+}
+
 int confine_to_directory(
 	int directory, const int *lowers, unsigned lowers_count, bool owners, struct error *err)
 {
@@ -236,7 +257,7 @@ int confine_to_directory(
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, errno, "setting no_new_privs");
-	return 0;
+	return enclose(lowers_count > 0, err);
 }
 
 #ifdef NSBOX_SANITIZED

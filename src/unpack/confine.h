@@ -5,7 +5,7 @@
 /*
  * What stands between a hostile archive and the host: the process that reads it has the layer's directory as its
  * root and nothing else; no network; of all capabilities those over the files there, in a user namespace; and
- * the few system calls that unpacking needs.
+ * the few system calls that unpacking needs. Landlock, where there is some, is a second wall.
  *
  *   confine_to_directory   Should: reach nothing but the directory and the descriptors 0 to 4.
  *                          May still: start threads.

@@ -60,7 +60,7 @@ static void read_arguments(const json_t *arguments)
 
 	if (!json_is_object(arguments))
 		return;
-	if (arguments_refuse_unknown(arguments, known, &err) < 0)
+	if (arguments_refuse_unknown(arguments, known, NULL, &err) < 0)
 		answer_error(NULL, err.text);
 	if (argument_bytes(arguments, "code", true, &text, &length, &err) < 0 ||
 		argument_string(arguments, "code", false, &text, &err) < 0 ||
