@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* `nsbox images ls` and `nsbox images inspect`: what is in the store. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -84,8 +86,7 @@ static int parse_options(int argc, char **argv, struct listing *ret, struct erro
 		case 'h':
 			return 1;
 		default:
-			return refuse_option(
-				argv, argv[0][0] == 'l' ? "images ls" : "images inspect", err);
+			return refuse_option(argv, "images ls", err);
 		}
 	return 0;
 }
@@ -120,59 +121,58 @@ int command_ls(int argc, char **argv)
 	return r < 0 ? failed(&err) : 0;
 }
 
-static int find(const char *text, struct store *store, struct reference *reference,
-	struct image_record *ret, struct error *err)
+/* Shows the file itself: the record is what there is to know. */
+static int inspect(const char *text, struct error *err)
 {
-	char name[REFERENCE_MAX + 1];
-	int r;
-
-	if (reference_parse(text, reference, err) < 0)
-		return -1;
-	r = store_open(false, store, err);
-	if (r == 0)
-		r = record_load(store, reference, ret, err);
-	if (r <= 0)
-		return r;
-	error_set(err, 0, "there is no image %s in the store",
-		reference_format_short(reference, name));
-	return error_hint(
-		err, "nsbox images ls lists those that there are; nsbox pull %s fetches it", name);
-}
-
-int command_inspect(int argc, char **argv)
-{
-	struct listing ignored = {0};
+	char name[REFERENCE_MAX + 1], file[STORE_IMAGE_NAME_MAX];
+	cleanup_close int fd = -1;
 	struct reference reference;
 	struct image_record record;
-	struct error err = {0};
-	struct store store = {.fd = -1};
-	char name[STORE_IMAGE_NAME_MAX];
+	struct store store;
 	json_t *root;
-	int r = parse_options(argc, argv, &ignored, &err);
+	int r;
 
-	if (r > 0) {
-		fputs(inspect_help, stdout);
-		return 0;
-	}
-	if (r == 0 && argc - optind != 1)
-		r = error_set(&err, 0,
-			"nsbox images inspect takes one name; see nsbox images inspect --help");
+	if (reference_parse(text, &reference, err) < 0)
+		return -1;
+	r = store_open(false, &store, err);
 	if (r == 0)
-		r = find(argv[optind], &store, &reference, &record, &err);
-	if (r < 0)
-		return failed(&err);
-	record_free(&record);
-	/* The record is what there is to know. */
-	{
-		cleanup_free char *path = NULL;
-
-		if (asprintf(&path, "%s/%s", store.path, store_image_name(&reference, name)) < 0)
-			return EXIT_FAILED;
-		root = json_load_file(path, 0, NULL);
+		r = record_load(&store, &reference, &record, err);
+	if (r > 0) {
+		error_set(err, 0, "there is no image %s in the store",
+			reference_format_short(&reference, name));
+		return error_hint(err,
+			"nsbox images ls lists those that there are; nsbox pull %s fetches it", name);
 	}
+	if (r < 0)
+		return -1;
+	record_free(&record);
+	fd = openat(store.fd, store_image_name(&reference, file), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	store_close(&store);
+	root = fd < 0 ? NULL : json_loadfd(fd, 0, NULL);
+	if (!root)
+		return error_set(err, errno, "reading the record of %s", text);
 	json_dumpf(root, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(root);
 	return 0;
+}
+
+int command_inspect(int argc, char **argv)
+{
+	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
+	struct error err = {0};
+	int option = getopt_long(argc, argv, "", longs, NULL), r;
+
+	if (option == 'h') {
+		fputs(inspect_help, stdout);
+		return 0;
+	}
+	if (option != -1)
+		r = refuse_option(argv, "images inspect", &err);
+	else if (argc - optind != 1)
+		r = error_set(&err, 0,
+			"nsbox images inspect takes one name; see nsbox images inspect --help");
+	else
+		r = inspect(argv[optind], &err);
+	return r < 0 ? failed(&err) : 0;
 }

@@ -418,19 +418,12 @@ int image_config_parse(const char *json, size_t length, const char *origin,
 	return r;
 }
 
-static void free_strings(char **strings)
-{
-	for (char **string = strings; string && *string; string++)
-		free(*string);
-	free(strings);
-}
-
 void image_config_free(struct image_config *config)
 {
-	free_strings(config->env);
-	free_strings(config->entrypoint);
-	free_strings(config->command);
-	free_strings(config->volumes);
+	strings_free(config->env);
+	strings_free(config->entrypoint);
+	strings_free(config->command);
+	strings_free(config->volumes);
 	free(config->created);
 	free(config->user);
 	free(config->working_directory);

@@ -258,19 +258,12 @@ int record_save(const struct store *store, const struct image_record *record, st
 	return -1;
 }
 
-static void free_strings(char **strings)
-{
-	for (char **string = strings; string && *string; string++)
-		free(*string);
-	free(strings);
-}
-
 void record_free(struct image_record *record)
 {
-	free_strings(record->env);
-	free_strings(record->entrypoint);
-	free_strings(record->command);
-	free_strings(record->volumes);
+	strings_free(record->env);
+	strings_free(record->entrypoint);
+	strings_free(record->command);
+	strings_free(record->volumes);
 	free(record->created);
 	free(record->pulled);
 	free(record->layers);

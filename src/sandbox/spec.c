@@ -36,19 +36,10 @@ uint64_t limits_disk_inodes(const struct limits *limits)
 	return inodes > 256 << 10 ? 256 << 10 : inodes;
 }
 
-static void free_strings(char **strings)
-{
-	if (!strings)
-		return;
-	for (char **next = strings; *next; next++)
-		free(*next);
-	free(strings);
-}
-
 static void exec_free(struct exec_spec *exec)
 {
-	free_strings(exec->argv);
-	free_strings(exec->env);
+	strings_free(exec->argv);
+	strings_free(exec->env);
 	free(exec->cwd);
 	free(exec->stdin_data);
 }
@@ -56,9 +47,9 @@ static void exec_free(struct exec_spec *exec)
 void spec_free(struct spec *spec)
 {
 	free(spec->root_path);
-	free_strings(spec->root_layers);
+	strings_free(spec->root_layers);
 	free(spec->home);
-	free_strings(spec->directories);
+	strings_free(spec->directories);
 	free(spec->hostname);
 	for (size_t i = 0; i < spec->mounts_count; i++) {
 		free(spec->mounts[i].source);

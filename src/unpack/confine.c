@@ -279,7 +279,6 @@ int confine_system_calls(struct error *err)
 		SCMP_SYS(getdents64), SCMP_SYS(fcntl), SCMP_SYS(lseek), SCMP_SYS(fchmod),
 		SCMP_SYS(fchmodat), SCMP_SYS(fchown), SCMP_SYS(fchownat), SCMP_SYS(utimensat),
 		SCMP_SYS(fsetxattr), SCMP_SYS(fgetxattr), SCMP_SYS(flistxattr), SCMP_SYS(ftruncate),
-		SCMP_SYS(copy_file_range),
 		/* content */
 		SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(pwrite64),
 		SCMP_SYS(writev), SCMP_SYS(recvfrom), SCMP_SYS(sendto),
@@ -293,7 +292,6 @@ int confine_system_calls(struct error *err)
 		SCMP_SYS(exit_group)};
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int r = filter ? seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
-
 
 	for (size_t i = 0; r == 0 && i < sizeof allowed / sizeof *allowed; i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);

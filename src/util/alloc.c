@@ -62,3 +62,10 @@ char *xasprintf(const char *format, ...)
 	va_end(ap);
 	return check(n < 0 ? NULL : text);
 }
+
+void strings_free(char **strings)
+{
+	for (char **string = strings; string && *string; string++)
+		free(*string);
+	free(strings);
+}

@@ -19,4 +19,7 @@ char *xstrdup(const char *text) __attribute__((malloc, returns_nonnull));
 char *xasprintf(const char *format, ...)
 	__attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
 
+/* Releases a NULL-terminated array and the strings in it; NULL is none. */
+void strings_free(char **strings);
+
 #endif
