@@ -135,5 +135,11 @@ tests_faults_nsbox_LDFLAGS = $(LAUNCHER_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 if HAVE_CMOCKA
 unit_tests += tests/unit/test_image
 endif
-tests_unit_test_image_SOURCES = tests/unit/test_image.c src/image/manifest.c src/image/user.c src/image/auth.c
+tests_unit_test_image_SOURCES = tests/unit/test_image.c src/image/manifest.c src/image/user.c src/image/auth.c src/image/start.c
 tests_unit_test_image_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_starter
+endif
+tests_unit_test_starter_SOURCES = tests/unit/test_starter.c src/image/start.c src/image/wall.c
+tests_unit_test_starter_LDADD = $(unit_ldadd)

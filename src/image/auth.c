@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "image/start.h"
 #include "util/alloc.h"
 #include "util/base64.h"
 #include "util/cleanup.h"
@@ -42,14 +43,6 @@ void credentials_free(struct credentials *credentials)
 
 /* --- helpers --- */
 
-static bool helper_name_valid(const char *name)
-{
-	return *name &&
-	       !name[strspn(name,
-		       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] &&
-	       name[0] != '.';
-}
-
 /* Runs docker-credential-NAME get, with the registry on its standard input. */
 static int run_helper(const char *name, const char *server, char **ret, struct error *err)
 {
@@ -63,18 +56,16 @@ static int run_helper(const char *name, const char *server, char **ret, struct e
 	if (in < 0 || write_whole(in, server, strlen(server)) < 0 || lseek(in, 0, SEEK_SET) < 0 ||
 		pipe2(out, O_CLOEXEC) < 0)
 		return error_set(err, errno, "preparing to run %s", program);
-	pid = fork();
-	if (pid == 0) {
-		dup2(in, STDIN_FILENO);
-		dup2(out[1], STDOUT_FILENO);
-		execlp(program, program, "get", (char *)NULL);
-		_exit(127);
-	}
+	pid = start_credential_helper(name, in, out[1], err);
 	close(out[1]);
+	if (pid < 0) {
+		close(out[0]);
+		return -1;
+	}
 	if (read_fd_whole(out[0], HELPER_OUTPUT_MAX, ret, &length) < 0)
 		*ret = NULL;
 	close(out[0]);
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+	if (waitpid(pid, &status, 0) < 0)
 		return error_set(err, errno, "running %s", program);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
 		error_set(err, 0, "%s, which keeps the credentials for %s, is not in PATH", program,

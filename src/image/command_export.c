@@ -16,6 +16,7 @@
 #include "image/commands.h"
 #include "image/record.h"
 #include "image/store.h"
+#include "image/wall.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -135,8 +136,9 @@ static int export_image(const char *name, const char *path, struct error *err)
 		r = error_set(err, errno, "making the directory %s", path);
 	dir = r < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r == 0)
-		r = dir < 0 ? error_set(err, errno, "%s", path)
-			    : export_to(&store, &record, dir, err);
+		r = dir < 0 ? error_set(err, errno, "%s", path) : wall_raise(&store, NULL, dir, err);
+	if (r == 0)
+		r = export_to(&store, &record, dir, err);
 	record_free(&record);
 	store_close(&store);
 	return r < 0 ? error_context(err, "exporting %s", name) : 0;

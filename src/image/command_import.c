@@ -8,6 +8,8 @@
 #include "image/change.h"
 #include "image/commands.h"
 #include "image/import.h"
+#include "image/start.h"
+#include "image/wall.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
@@ -81,7 +83,8 @@ int command_import(int argc, char **argv)
 		fputs(help, stdout);
 		return 0;
 	}
-	if (r < 0 || store_open(true, &store, &err) < 0)
+	if (r < 0 || start_prepare(&err) < 0 || store_open(true, &store, &err) < 0 ||
+		wall_raise(&store, strcmp(import.path, "-") == 0 ? NULL : import.path, -1, &err) < 0)
 		return failed(&err);
 	style = progress_style_for(quiet, json);
 	import.progress_data = &style;

@@ -11,6 +11,8 @@
 #include "image/commands.h"
 #include "image/record.h"
 #include "image/registry.h"
+#include "image/start.h"
+#include "image/wall.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/parse.h"
@@ -206,7 +208,8 @@ int command_pull(int argc, char **argv)
 		error_hint(&err, "for example: nsbox pull python:3.13-slim");
 		return failed(&err);
 	}
-	if (store_open(true, &store, &err) < 0)
+	if (start_prepare(&err) < 0 || store_open(true, &store, &err) < 0 ||
+		wall_raise(&store, NULL, -1, &err) < 0)
 		return failed(&err);
 	for (int i = optind; r == 0 && i < argc; i++)
 		r = pull_one(&options, &store, argv[i], &err);

@@ -12,91 +12,36 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "image/remove.h"
+#include "image/start.h"
 #include "image/store.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
-enum { WORDS_MAX = MANIFEST_LAYERS_MAX + 16, WORD_SIZE = 24, PASSED_FIRST = 16 };
-
-/* Beside us: in the same folder as this program. */
-static void program_path(char ret[PATH_MAX])
-{
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	char *slash;
-
-	self[n > 0 ? n : 0] = '\0';
-	slash = strrchr(self, '/');
-	if (slash)
-		*slash = '\0';
-	snprintf(ret, PATH_MAX, "%.4000s/nsbox-unpack", slash ? self : LIBEXEC_DIR);
-}
-
-static int move_up(int fd)
-{
-	int up = fcntl(fd, F_DUPFD_CLOEXEC, PASSED_FIRST + WORDS_MAX);
-
-	if (up < 0)
-		_exit(127);
-	return up;
-}
-
-static void move_to(int fd, int target)
-{
-	if (dup2(fd, target) < 0)
-		_exit(127);
-}
-
-/* The child: descriptors where wire.h has them, then the program, with nothing of our environment. */
-_Noreturn static void execute(char **words, int blob, int control, int directory, int notes,
-	const int *passed, size_t count)
-{
-	static char *environment[] = {"PATH=/usr/bin:/bin", NULL};
-	const int sources[] = {blob, control, directory, notes},
-		  targets[] = {UNPACK_BLOB, UNPACK_CONTROL, UNPACK_DIRECTORY, UNPACK_NOTES};
-	static int high_passed[WORDS_MAX];
-	char path[PATH_MAX];
-	int high[4];
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	program_path(path);
-	/* Out of each other's way first. */
-	for (size_t i = 0; i < 4; i++)
-		high[i] = move_up(sources[i] >= 0 ? sources[i] : control);
-	for (size_t i = 0; i < count; i++)
-		high_passed[i] = move_up(passed[i]);
-	for (size_t i = 0; i < 4; i++)
-		move_to(high[i], targets[i]);
-	for (size_t i = 0; i < count; i++)
-		move_to(high_passed[i], PASSED_FIRST + (int)i);
-	execve(path, words, environment);
-	_exit(127);
-}
+enum { WORDS_MAX = MANIFEST_LAYERS_MAX + 16, WORD_SIZE = 24 };
 
 static int spawn(char **words, int blob, int directory, struct unpacker *unpacker,
 	const int *passed, size_t count, struct error *err)
 {
-	int ends[2];
+	int ends[2], own[START_UNPACK_OWN] = {blob, -1, directory, unpacker->notes};
+	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_set(err, errno, "making a socket");
-	unpacker->pid = fork();
-	if (unpacker->pid == 0)
-		execute(words, blob, ends[1], directory, unpacker->notes, passed, count);
+	own[1] = ends[1];
+	pid = start_unpack(words, own, passed, count, err);
 	close(ends[1]);
-	if (unpacker->pid < 0) {
+	if (pid < 0) {
 		close(ends[0]);
-		unpacker->pid = 0;
-		return error_set(err, errno, "starting nsbox-unpack");
+		return error_context(err, "starting nsbox-unpack");
 	}
+	unpacker->pid = pid;
 	close_fd(&unpacker->control);
 	unpacker->control = ends[0];
 	return 0;
@@ -245,7 +190,7 @@ int unpacker_settle(const struct store *store, struct unpacker *unpacker, const 
 	if (geteuid() == 0)
 		words[words_count++] = (char *)"owners";
 	for (size_t i = 0; i < count; i++) {
-		snprintf(numbers[i], WORD_SIZE, "%zu", PASSED_FIRST + i);
+		snprintf(numbers[i], WORD_SIZE, "%zu", START_PASSED_FIRST + i);
 		words[words_count++] = numbers[i];
 	}
 	if (spawn(words, -1, directory, unpacker, lowers, count, err) < 0)

@@ -725,7 +725,8 @@ static int build_wall(
 
 	if (!inside->landlock_abi)
 		return 0;
-	if (landlock_begin(inside->landlock_abi, wall, err) < 0 ||
+	if (landlock_begin(inside->landlock_abi, LANDLOCK_SCOPE_SOCKETS | LANDLOCK_SCOPE_SIGNALS, wall,
+		    err) < 0 ||
 		landlock_allow(wall, root->fd,
 			spec->root_read_only ? LANDLOCK_READ : LANDLOCK_CHANGE, err) < 0 ||
 		landlock_allow(wall, root->dev, LANDLOCK_DEVICES, err) < 0)

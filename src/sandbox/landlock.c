@@ -50,7 +50,7 @@ enum {
 	FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
 };
 
-enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1, SCOPE_SIGNAL = 2 }; /* LANDLOCK_ABI_SCOPES */
+/* LANDLOCK_SCOPE_… of landlock.h have the kernel's numbers. */
 
 struct ruleset_attr {
 	__u64 handled_access_fs, handled_access_net, scoped;
@@ -62,6 +62,7 @@ struct path_beneath_attr {
 } __attribute__((packed));
 
 static const uint64_t allowed[] = {
+	[LANDLOCK_LOOK] = FS_READ_FILE | FS_READ_DIR,
 	[LANDLOCK_READ] = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR,
 	[LANDLOCK_CHANGE] = FS_ABI_3 & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK),
 	[LANDLOCK_DEVICES] = FS_ABI_5 & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK),
@@ -88,11 +89,11 @@ int landlock_abi(int *ret, struct error *err)
 	return 0;
 }
 
-int landlock_begin(int abi, struct landlock *ret, struct error *err)
+int landlock_begin(int abi, unsigned scopes, struct landlock *ret, struct error *err)
 {
 	struct ruleset_attr attr = {
 		.handled_access_fs = abi >= 5 ? FS_ABI_5 : abi >= 3 ? FS_ABI_3 : FS_ABI_2,
-		.scoped = abi >= LANDLOCK_ABI_SCOPES ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0,
+		.scoped = abi >= LANDLOCK_ABI_SCOPES ? scopes : 0,
 	};
 	int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
 

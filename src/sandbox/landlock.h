@@ -35,7 +35,8 @@ int landlock_kernel_abi(void);
 int landlock_abi(int *ret, struct error *err);
 
 enum landlock_use {
-	LANDLOCK_READ,	  /* read, list, execute */
+	LANDLOCK_LOOK,	  /* read and list */
+	LANDLOCK_READ,	  /* and execute */
 	LANDLOCK_CHANGE,  /* and write, make, rename and remove, but for device nodes */
 	LANDLOCK_DEVICES, /* and ioctl on devices */
 	LANDLOCK_LAYER,	  /* LANDLOCK_CHANGE, and character devices, which overlayfs' whiteouts are */
@@ -48,8 +49,14 @@ struct landlock {
 
 #define LANDLOCK_INIT ((struct landlock){.ruleset = -1})
 
-/* A wall without a gate. `abi` is what landlock_abi told, not 0. */
-int landlock_begin(int abi, struct landlock *ret, struct error *err);
+/* What is not a file, and is on the other side all the same, where the ABI has it. */
+enum landlock_scope {
+	LANDLOCK_SCOPE_SOCKETS = 1, /* abstract sockets of processes outside */
+	LANDLOCK_SCOPE_SIGNALS = 2, /* signals to them */
+};
+
+/* A wall without a gate. `abi` is what landlock_abi told, not 0; `scopes`: landlock_scope, any of them. */
+int landlock_begin(int abi, unsigned scopes, struct landlock *ret, struct error *err);
 
 /* Lets through to the file, or to all below the directory, of a descriptor. */
 int landlock_allow(const struct landlock *wall, int fd, enum landlock_use use, struct error *err);

@@ -225,7 +225,8 @@ static int enclose(bool has_lowers, struct error *err)
 	layer = open(has_lowers ? "/layer" : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0 || layer < 0)
 		return error_set(err, errno, "opening the layer's directory");
-	if (landlock_begin(abi, &wall, err) < 0 || landlock_allow(&wall, root, LANDLOCK_READ, err) < 0 ||
+	if (landlock_begin(abi, LANDLOCK_SCOPE_SOCKETS | LANDLOCK_SCOPE_SIGNALS, &wall, err) < 0 ||
+		landlock_allow(&wall, root, LANDLOCK_READ, err) < 0 ||
 		landlock_allow(&wall, layer, LANDLOCK_LAYER, err) < 0)
 		return -1;
 	return landlock_enforce(&wall, err);

@@ -83,7 +83,8 @@ static int in_child(bool confined, enum landlock_use use, int again, int (*attem
 		struct landlock wall = LANDLOCK_INIT;
 		struct error err;
 
-		if (confined && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || landlock_begin(abi, &wall, &err) < 0 ||
+		if (confined && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+					landlock_begin(abi, LANDLOCK_SCOPE_SOCKETS | LANDLOCK_SCOPE_SIGNALS, &wall, &err) < 0 ||
 					landlock_allow(&wall, inside, use, &err) < 0 ||
 					(again >= 0 && landlock_allow_again(&wall, again, &err) < 0) ||
 					landlock_enforce(&wall, &err) < 0))
