@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "image/store.h"
@@ -96,17 +95,11 @@ static int allow_all(const struct landlock *wall, const struct store *store, con
 int wall_raise(const struct store *store, const char *readable, int changeable, struct error *err)
 {
 	struct landlock wall = LANDLOCK_INIT;
-	int abi, r;
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return error_set(err, errno, "setting no_new_privs");
-	if (landlock_abi(&abi, err) < 0)
-		return -1;
-	if (abi == 0)
-		return 0;
 	/* Signals are not scoped: nsbox-unpack, which it ends where a pull fails, is outside. */
-	if (landlock_begin(abi, LANDLOCK_SCOPE_SOCKETS, &wall, err) < 0)
-		return -1;
+	int r = landlock_begin_own(LANDLOCK_SCOPE_SOCKETS, &wall, err);
+
+	if (r <= 0)
+		return r;
 	r = allow_all(&wall, store, readable, changeable, err);
 	if (r == 0)
 		return landlock_enforce(&wall, err);

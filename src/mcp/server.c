@@ -39,6 +39,7 @@
 #include "mcp/jsonrpc.h"
 #include "mcp/serve.h"
 #include "mcp/tools.h"
+#include "sandbox/landlock.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -554,6 +555,28 @@ static int take_signals(struct error *err)
 	return fd < 0 ? error_set(err, errno, "signalfd") : fd;
 }
 
+/*
+ * The server reads what clients send, and output of sandboxes, and has nothing to do but to look at files: runs, and
+ * whatever else makes mounts, changes files or executes something, are the spawner's, which is outside of this. So
+ * Landlock, where the kernel has it, lets it read and nothing else.
+ */
+static int confine(struct error *err)
+{
+	cleanup_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct landlock wall = LANDLOCK_INIT;
+	int r;
+
+	if (root < 0)
+		return error_set(err, errno, "opening /");
+	r = landlock_begin_own(LANDLOCK_SCOPE_SOCKETS | LANDLOCK_SCOPE_SIGNALS, &wall, err);
+	if (r <= 0)
+		return r;
+	if (landlock_allow(&wall, root, LANDLOCK_LOOK, err) == 0)
+		return landlock_enforce(&wall, err);
+	close(wall.ruleset);
+	return -1;
+}
+
 /* Whoever started us; -1 where it is outside of our pid namespace. *ret_gone: it does not exist any more. */
 static int watch_parent(bool *ret_gone)
 {
@@ -579,7 +602,7 @@ int mcp_serve(const struct mcp_options *options)
 	warmings_init(&server->warmings);
 	server->parent_fd = watch_parent(&server->ending);
 	if (runner_start(&server->runner, &err) < 0 || (output = take_output(&err)) < 0 ||
-		(server->signal_fd = take_signals(&err)) < 0) {
+		(server->signal_fd = take_signals(&err)) < 0 || confine(&err) < 0) {
 		error_print(&err);
 		return STATUS_FAILED;
 	}

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/types.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -101,6 +102,19 @@ int landlock_begin(int abi, unsigned scopes, struct landlock *ret, struct error 
 		return error_set(err, errno, "making a Landlock ruleset");
 	*ret = (struct landlock){.ruleset = fd, .handled = attr.handled_access_fs};
 	return 0;
+}
+
+int landlock_begin_own(unsigned scopes, struct landlock *ret, struct error *err)
+{
+	int abi;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return error_set(err, errno, "setting no_new_privs");
+	if (landlock_abi(&abi, err) < 0)
+		return -1;
+	if (abi == 0)
+		return 0;
+	return landlock_begin(abi, scopes, ret, err) < 0 ? -1 : 1;
 }
 
 static int add_rule(const struct landlock *wall, int fd, uint64_t access)

@@ -14,6 +14,8 @@
  * From ABI 6 on abstract sockets and processes outside cannot be reached either, also where the network or
  * the pid namespace is shared.
  *
+ * Our own programs that read foreign bytes are behind such walls too: the MCP server, nsbox-image, nsbox-unpack.
+ *
  * It is not applied to the supervisor: what that reads of the sandbox is a struct of fixed size, and it has
  * to reach cgroups, /proc and the caller's files.
  */
@@ -57,6 +59,12 @@ enum landlock_scope {
 
 /* A wall without a gate. `abi` is what landlock_abi told, not 0; `scopes`: landlock_scope, any of them. */
 int landlock_begin(int abi, unsigned scopes, struct landlock *ret, struct error *err);
+
+/*
+ * The same with the version that landlock_abi tells, for a process that is no sandbox: sets no_new_privs too. Returns 1, or
+ * 0 where the kernel has no Landlock.
+ */
+int landlock_begin_own(unsigned scopes, struct landlock *ret, struct error *err);
 
 /* Lets through to the file, or to all below the directory, of a descriptor. */
 int landlock_allow(const struct landlock *wall, int fd, enum landlock_use use, struct error *err);
