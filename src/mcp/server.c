@@ -77,6 +77,16 @@ static void client_is_gone(struct server *server)
 	server->ending = true;
 }
 
+/* A client that goes away is no failure; an answer that could not be written for another reason is one. */
+static void write_failed(struct server *server)
+{
+	if (errno != EPIPE && errno != ECONNRESET && !server->client_gone) {
+		fprintf(stderr, "nsbox mcp: writing to the client: %s\n", strerror(errno));
+		server->status = STATUS_FAILED;
+	}
+	client_is_gone(server);
+}
+
 /* Takes over `line`, which may be NULL for want of memory. */
 static void send_line(struct server *server, char *line, size_t length)
 {
@@ -85,7 +95,7 @@ static void send_line(struct server *server, char *line, size_t length)
 		server->status = STATUS_FAILED;
 		server->ending = true;
 	} else if (writer_flush(&server->writer) < 0) {
-		client_is_gone(server);
+		write_failed(server);
 	}
 	free(line);
 }
@@ -470,7 +480,7 @@ static void handle_client(struct server *server, const struct poll_set *set)
 	short input = set->fds[POLL_INPUT].revents, output = set->fds[POLL_OUTPUT].revents;
 
 	if (output & POLLOUT && writer_flush(&server->writer) < 0)
-		client_is_gone(server);
+		write_failed(server);
 	if (output & (POLLERR | POLLHUP | POLLNVAL))
 		client_is_gone(server);
 	/* When it has hung up, what it wrote before is read first, unless there is no room for it. */

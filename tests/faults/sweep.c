@@ -2,7 +2,7 @@
 /*
  * Makes each system call of a run of nsbox fail in turn, and looks at what comes of it. Prints TAP.
  *
- *	sweep [--all] [--every N] [--offset N] [--json | --terminal | --files] [--cgroups] [--allocations] NAME COMMAND [ARGUMENT]...
+ *	sweep [--all] [--every N] [--offset N] [--json | --terminal | --files | --server] [--cgroups] [--allocations] NAME COMMAND [ARGUMENT]...
  *
  * COMMAND is nsbox run with the program fingerprint inside; @NS among its arguments stands for the host's
  * namespaces. Each process of nsbox is one test: its calls are made to fail, to write less than asked, or to
@@ -12,11 +12,15 @@
  * nsbox here, so that no cgroup of it may be left. With --allocations COMMAND is the nsbox of alloc.c, and each
  * allocation fails in turn.
  *
+ * With --server COMMAND is nsbox mcp, with a language «fp» whose programs are the program fingerprint. It is asked
+ * for two executions, one after the other; the first one's processes, the server and its spawner meet the faults.
+ *
  * What must hold, whatever fails:
  *   - nsbox ends in time, and nothing of it outlives it: no process, mount, temporary file or lock on ids;
  *   - either the command ran in exactly the sandbox that it has without a fault, and the status is its own;
  *   - or the status is one of nsbox's, standard error has one line that says why (and one more, what to do),
- *     and the command has not run, or has run in that same sandbox.
+ *     and the command has not run, or has run in that same sandbox;
+ *   - a server goes on after whatever happens to an execution: the next one is as if nothing had been.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -37,12 +41,20 @@
 #include "alloc.h"
 #include "trace.h"
 
-enum { LIMIT_MS = 30000, TRIES = 4, ERRORS_MAX = 6, SHOWN_MAX = 12, MOUNTS_MAX = 256 << 10 };
+enum {
+	LIMIT_MS = 30000,
+	PATIENCE_MS = 10000,
+	ANSWERS = 3,
+	TRIES = 4,
+	ERRORS_MAX = 6,
+	SHOWN_MAX = 12,
+	MOUNTS_MAX = 256 << 10
+};
 
 static struct sweep {
 	const char *name;
 	char **argv;
-	bool all, json, terminal, files, cgroups;
+	bool all, json, terminal, files, server, cgroups;
 	size_t every;
 	size_t offset;
 	unsigned tests, failures;
@@ -52,7 +64,16 @@ static struct sweep {
 	char mounts[MOUNTS_MAX];
 	char locks[4096];
 	struct alloc_plan *plan;
+	char *requests[8]; /* of a client */
 } sweep;
+
+/* What a server has answered: by id, from 1 on. */
+static struct answers {
+	bool got[ANSWERS + 1], failed[ANSWERS + 1], whole[ANSWERS + 1], wordless;
+	bool broken; /* there is a line that is no answer */
+	char second
+		[TRACE_TEXT_MAX]; /* what the second execution wrote; the first one's is the outcome's output */
+} answers;
 
 /* --- which errors a call gives --- */
 
@@ -165,6 +186,16 @@ static size_t list_faults(int process, const struct call *call, struct fault *fa
 	return count;
 }
 
+static void run_traced(const struct fault *fault, struct outcome *outcome)
+{
+	const struct trace_options options = {.files = sweep.files,
+		.requests = sweep.server ? sweep.requests : NULL,
+		.patience_ms = PATIENCE_MS,
+		.limit_ms = LIMIT_MS};
+
+	trace_run(sweep.argv, fault, &options, outcome);
+}
+
 /* --- what is left of a run --- */
 
 static void read_file(const char *path, char *text, size_t size)
@@ -236,7 +267,7 @@ static bool cgroup_is_left(void)
 
 	if (count_cgroups() == 0)
 		return false;
-	trace_run(sweep.argv, &none, sweep.files, LIMIT_MS, &outcome);
+	run_traced(&none, &outcome);
 	return count_cgroups() > 0;
 }
 
@@ -291,11 +322,54 @@ static void read_json(struct outcome *outcome)
 		sprintf(outcome->errors + used, "nsbox: warning: something is lost\n");
 }
 
+/* --- a server's answers --- */
+
+static void read_answer(const char *line, char *first)
+{
+	const char *id = strstr(line, "\"id\":");
+	int number = id ? atoi(id + 5) : 0;
+
+	if (strncmp(line, "{\"jsonrpc\":\"2.0\",", 17) != 0 || line[strlen(line) - 1] != '}' ||
+		number < 1 || number > ANSWERS || answers.got[number]) {
+		answers.broken = true;
+		return;
+	}
+	answers.got[number] = true;
+	/* The code's own end can be the fault's: killed by a signal. */
+	answers.whole[number] = strstr(line, "\"ended_by\":\"exited\",\"exit_code\":0,");
+	answers.failed[number] =
+		strstr(line, "\"isError\":true") || strstr(line, "\"error\":{\"code\"");
+	if (answers.failed[number] && !strstr(line, "\"text\":\"") &&
+		!strstr(line, "\"message\":\""))
+		answers.wordless = true;
+	if (number >= 2)
+		take_string(line, "\"stdout\":\"", number == 2 ? first : answers.second);
+}
+
+/* Puts what the first execution wrote where a command's output is. */
+static void read_answers(struct outcome *outcome)
+{
+	static char text[TRACE_TEXT_MAX];
+	char *line, *end;
+
+	strcpy(text, outcome->output);
+	answers = (struct answers){0};
+	outcome->output[0] = '\0';
+	for (line = text; (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		if (*line)
+			read_answer(line, outcome->output);
+	}
+	answers.broken |= *line != '\0';
+}
+
 static void run_once(const struct fault *fault, struct outcome *outcome)
 {
-	trace_run(sweep.argv, fault, sweep.files, LIMIT_MS, outcome);
+	run_traced(fault, outcome);
 	if (sweep.json)
 		read_json(outcome);
+	if (sweep.server)
+		read_answers(outcome);
 }
 
 /* --- judging --- */
@@ -405,7 +479,8 @@ static bool count_lines(size_t *ret_warnings, size_t *ret_others)
 	*ret_warnings = *ret_others = 0;
 	while ((line = next_line(&next))) {
 		line[strcspn(line, "\r")] = '\0';
-		if (strncmp(line, "nsbox: ", 7) != 0 || strlen(line) < 20)
+		if ((strncmp(line, "nsbox: ", 7) != 0 && strncmp(line, "nsbox mcp: ", 11) != 0) ||
+			strlen(line) < 20)
 			return false;
 		*(strncmp(line, "nsbox: warning: ", 16) == 0 ? ret_warnings : ret_others) += 1;
 	}
@@ -425,6 +500,57 @@ static bool is_before_main(const struct fault *fault)
 	return true;
 }
 
+/* Whether both executions wrote what they do without a fault, or the beginning of it. */
+static bool are_same_sandboxes(const struct fault *fault, bool first_whole, bool second_whole)
+{
+	static char first[TRACE_TEXT_MAX];
+	bool same = is_same_sandbox(fault, first_whole);
+
+	strcpy(first, sweep.outcome.output);
+	strcpy(sweep.outcome.output, answers.second);
+	same = is_same_sandbox(fault, second_whole) && same;
+	strcpy(sweep.outcome.output, first);
+	return same;
+}
+
+/*
+ * Of a server. What happens to an execution is no reason to end; what happens to the server itself, or
+ * to its spawner, may be one, which is said then.
+ */
+static const char *judge_server(const struct fault *fault)
+{
+	const struct outcome *outcome = &sweep.outcome;
+	bool own = sweep.plan || (fault->kind != FAULT_NONE && fault->process < 2);
+	bool all = answers.got[1] && answers.got[2] && answers.got[3];
+	size_t warnings, others;
+	int status;
+
+	if (!are_same_sandboxes(fault, answers.whole[2], answers.whole[3]))
+		return "another sandbox";
+	if (fault->process == 0 && WIFSIGNALED(outcome->status) &&
+		WTERMSIG(outcome->status) == (fault->kind == FAULT_KILL ? SIGKILL : SIGTERM))
+		return fault->kind == FAULT_KILL || fault->kind == FAULT_TERM ? NULL
+									      : "it was ended";
+	if (!WIFEXITED(outcome->status))
+		return "the server was ended by a signal";
+	if (answers.broken)
+		return "standard output has a line that is no answer, or half of one";
+	if (answers.wordless)
+		return "an execution failed without a word";
+	status = WEXITSTATUS(outcome->status);
+	if (!count_lines(&warnings, &others))
+		return "standard error has a line that is not nsbox's";
+	if (fault->process == 0 && fault->kind == FAULT_TERM)
+		return status == 0 ? NULL : "it was asked to end, and failed";
+	if (status == 0 && all && (own || answers.whole[3]))
+		return NULL;
+	if (!own)
+		return "the server did not go on after an execution's fault";
+	return status == 0 && !others ? "answers are missing, and nothing says why"
+	       : others == 0          ? "it failed without a word"
+				      : NULL;
+}
+
 /* What is wrong with the outcome; NULL: nothing. */
 static const char *judge(const struct fault *fault)
 {
@@ -436,6 +562,8 @@ static const char *judge(const struct fault *fault)
 		return "it hung";
 	if (outcome->left)
 		return "processes outlived nsbox";
+	if (sweep.server && !is_before_main(fault))
+		return judge_server(fault);
 	if (is_before_main(fault))
 		return *outcome->output && !is_same_sandbox(fault, false) ? "another sandbox"
 									  : NULL;
@@ -661,6 +789,37 @@ static void set_command(int argc, char **argv)
 	}
 }
 
+/* A client's lines. */
+static void make_requests(void)
+{
+	static const char *const names[] = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"};
+	char arguments[1024] = "", *next = arguments;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		next += sprintf(next, "%s\"%s\"", i ? "," : "", namespace_link(names[i]));
+	sweep.requests[0] =
+		strdup("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+		       "\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},"
+		       "\"clientInfo\":{\"name\":\"sweep\",\"version\":\"1\"}}}\n");
+	sweep.requests[1] =
+		strdup("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+	for (int i = 2; i <= ANSWERS; i++)
+		if (asprintf(&sweep.requests[i],
+			    "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{"
+			    "\"name\":\"execute_code\",\"arguments\":{\"language\":\"fp\",\"code\":\"-\","
+			    "\"args\":[%s]}}}\n",
+			    i, arguments) < 0)
+			exit(2);
+}
+
+/* Of a server the second execution's processes are as the first one's: they meet no faults. */
+static int processes_to_sweep(void)
+{
+	int count = (int)sweep.plain.processes_count;
+
+	return sweep.server ? 2 + (count - 2) / 2 : count;
+}
+
 static void make_plan(void)
 {
 	int fd = open(getenv(ALLOC_PLAN_VARIABLE) ?: "", O_RDWR | O_CLOEXEC);
@@ -689,6 +848,8 @@ int main(int argc, char **argv)
 			sweep.terminal = true;
 		else if (strcmp(argv[next], "--files") == 0)
 			sweep.files = true;
+		else if (strcmp(argv[next], "--server") == 0)
+			sweep.server = true;
 		else if (strcmp(argv[next], "--cgroups") == 0)
 			sweep.cgroups = true;
 		else if (strcmp(argv[next], "--every") == 0 && next + 1 < argc)
@@ -700,17 +861,19 @@ int main(int argc, char **argv)
 	}
 	if (argc - next < 2) {
 		fprintf(stderr,
-			"usage: sweep [--all] [--every N] [--offset N] [--json | --terminal | --files] [--cgroups] [--allocations] NAME COMMAND [ARGUMENT]...\n");
+			"usage: sweep [--all] [--every N] [--offset N] [--json | --terminal | --files | --server] [--cgroups] [--allocations] NAME COMMAND [ARGUMENT]...\n");
 		return 2;
 	}
 	sweep.name = argv[next];
 	set_command(argc - next - 1, argv + next + 1);
+	if (sweep.server)
+		make_requests();
 	if (allocations)
 		make_plan();
 	if (run_plain() && allocations)
 		sweep_allocations();
 	else if (sweep.failures == 0)
-		for (int process = 0; process < (int)sweep.plain.processes_count; process++)
+		for (int process = 0; process < processes_to_sweep(); process++)
 			sweep_process(process);
 	printf("1..%u\n", sweep.tests);
 	return sweep.failures > 0;

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEFT_MS = 5000, TICK_US = 50 * 1000 };
+enum { LEFT_MS = 5000, TICK_US = 50 * 1000, TICK_TALKING_US = 5 * 1000 };
 
 struct registers {
 #ifdef __x86_64__
@@ -44,6 +44,7 @@ struct process {
 static struct trace {
 	const struct fault *fault;
 	struct outcome *outcome;
+	const struct trace_options *options;
 	struct process processes[TRACE_PROCESSES_MAX];
 	int next_number;
 	bool started; /* nsbox is executed */
@@ -51,6 +52,11 @@ static struct trace {
 	int streams[2];
 	size_t lengths[2];
 	uint64_t until_ms;
+	/* With requests: */
+	char *const *next_request;
+	int input; /* -1: it is at its end */
+	size_t asked;
+	uint64_t patient_until_ms;
 } trace;
 
 static void die(const char *what)
@@ -314,6 +320,34 @@ static void read_streams(void)
 	}
 }
 
+static size_t count_answers(void)
+{
+	size_t count = 0;
+
+	for (const char *at = trace.outcome->output; (at = strchr(at, '\n')); at++)
+		count++;
+	return count;
+}
+
+/* Says to a server what comes next. */
+static void talk(void)
+{
+	if (trace.input < 0 || !trace.started)
+		return;
+	while (count_answers() >= trace.asked && *trace.next_request) {
+		const char *line = *trace.next_request++;
+
+		if (write(trace.input, line, strlen(line)) < 0)
+			trace.patient_until_ms = 0;
+		trace.asked += strstr(line, "\"id\":") != NULL;
+		trace.patient_until_ms = now_ms() + trace.options->patience_ms;
+	}
+	if (count_answers() < trace.asked && now_ms() < trace.patient_until_ms)
+		return;
+	close(trace.input);
+	trace.input = -1;
+}
+
 static void kill_all(void)
 {
 	if (trace.over)
@@ -333,8 +367,8 @@ static void alarmed(int number)
 /* An alarm that repeats, since a single one may come just before the wait. */
 static void start_alarms(bool on)
 {
-	struct itimerval timer = {
-		.it_interval.tv_usec = on ? TICK_US : 0, .it_value.tv_usec = on ? TICK_US : 0};
+	const suseconds_t tick = !on ? 0 : trace.options->requests ? TICK_TALKING_US : TICK_US;
+	struct itimerval timer = {.it_interval.tv_usec = tick, .it_value.tv_usec = tick};
 
 	sigaction(SIGALRM, &(struct sigaction){.sa_handler = alarmed}, NULL);
 	setitimer(ITIMER_REAL, &timer, NULL);
@@ -351,6 +385,7 @@ static void loop(void)
 			return;
 		if (pid < 0) {
 			read_streams();
+			talk();
 			if (now_ms() > trace.until_ms)
 				kill_all();
 			continue;
@@ -365,20 +400,23 @@ static void loop(void)
 	}
 }
 
-/* A pipe at its end, or a file to read. */
+/* A file to read; a pipe whose other end is trace.input; or one at its end. */
 static int open_input(const char *file)
 {
 	int ends[2];
 
 	if (file)
-		return open(file, O_RDONLY);
-	if (pipe(ends) < 0)
+		return open(file, O_RDONLY | O_CLOEXEC);
+	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
-	close(ends[1]);
+	if (trace.options->requests)
+		trace.input = ends[1];
+	else
+		close(ends[1]);
 	return ends[0];
 }
 
-static pid_t start(char *const *argv, bool files, int gate, const int *far)
+static pid_t start(char *const *argv, int input, int gate, const int *far)
 {
 	pid_t pid = fork();
 	char byte;
@@ -386,7 +424,8 @@ static pid_t start(char *const *argv, bool files, int gate, const int *far)
 	if (pid != 0)
 		return pid;
 	start_alarms(false);
-	if (read(gate, &byte, 1) != 1 || dup2(open_input(files ? argv[0] : NULL), 0) < 0)
+	signal(SIGPIPE, SIG_DFL);
+	if (read(gate, &byte, 1) != 1 || dup2(input, 0) < 0)
 		_exit(99);
 	dup2(far[0], 1);
 	dup2(far[1], 2);
@@ -416,26 +455,33 @@ static int open_stream(bool file, int *ret_far)
 	return ends[0];
 }
 
-void trace_run(char *const *argv, const struct fault *fault, bool files, unsigned limit_ms,
+void trace_run(char *const *argv, const struct fault *fault, const struct trace_options *options,
 	struct outcome *ret)
 {
-	static const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC |
-				    PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
-				    PTRACE_O_EXITKILL;
-	int gate[2], far[2];
+	static const long events = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC |
+				   PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+				   PTRACE_O_EXITKILL;
+	int gate[2], far[2], input;
 	pid_t pid;
 
 	memset(ret->calls_count, 0, sizeof ret->calls_count);
 	ret->reached = ret->hung = ret->left = false;
 	ret->status = -1;
 	ret->processes_count = 1;
-	trace = (struct trace){.fault = fault, .outcome = ret, .until_ms = now_ms() + limit_ms};
-	if (pipe2(gate, O_CLOEXEC) < 0)
+	trace = (struct trace){.fault = fault,
+		.outcome = ret,
+		.options = options,
+		.until_ms = now_ms() + options->limit_ms,
+		.next_request = options->requests,
+		.input = -1};
+	signal(SIGPIPE, SIG_IGN);
+	input = open_input(options->files ? argv[0] : NULL);
+	if (input < 0 || pipe2(gate, O_CLOEXEC) < 0)
 		die("pipe");
-	trace.streams[0] = open_stream(files, &far[0]);
+	trace.streams[0] = open_stream(options->files, &far[0]);
 	trace.streams[1] = open_stream(false, &far[1]);
-	pid = start(argv, files, gate[0], far);
-	if (pid < 0 || ptrace(PTRACE_SEIZE, pid, 0, options) < 0)
+	pid = start(argv, input, gate[0], far);
+	if (pid < 0 || ptrace(PTRACE_SEIZE, pid, 0, events) < 0)
 		die("tracing");
 	add(pid, 0);
 	trace.next_number = 1;
@@ -446,10 +492,13 @@ void trace_run(char *const *argv, const struct fault *fault, bool files, unsigne
 		close(gate[i]);
 		close(far[i]);
 	}
+	close(input);
 	/* Only from the exec on is it traced by calls, and the exec is an event. */
 	loop();
 	start_alarms(false);
 	read_streams();
 	close(trace.streams[0]);
 	close(trace.streams[1]);
+	if (trace.input >= 0)
+		close(trace.input);
 }

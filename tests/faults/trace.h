@@ -56,10 +56,19 @@ struct outcome {
 
 /*
  * Runs `argv` with `fault`, reading what it writes on both streams. Standard input is a pipe at its end and the
- * others are pipes; with `files` standard input is the program itself and standard output a regular file. Exits
- * with a message when tracing itself does not work.
+ * others are pipes; with `files` standard input is the program itself and standard output a regular file.
+ *
+ * With `requests`, lines that end with NULL, the program is a server: it gets a line when it has answered, with as many
+ * lines, the ones before that have an "id", and the end of its input after the last answer, or when `patience_ms`
+ * have gone without one. Exits with a message when tracing itself does not work.
  */
-void trace_run(char *const *argv, const struct fault *fault, bool files, unsigned limit_ms,
+struct trace_options {
+	bool files;
+	char *const *requests;
+	unsigned patience_ms, limit_ms;
+};
+
+void trace_run(char *const *argv, const struct fault *fault, const struct trace_options *options,
 	struct outcome *ret);
 
 #endif

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { RawServer, alive, connect, descendants, newMarker, nsbox, processOf, stubborn, supervisors, until, withMarker } from './helpers.mjs';
 
@@ -45,6 +45,26 @@ test('the client does not read our output any more', async () => {
 	busy.server.write({ jsonrpc: '2.0', id: 50, method: 'ping' });
 	await allGone(busy);
 	assert.deepEqual(await busy.server.exit, { code: 0, signal: null });
+});
+
+test('an answer that cannot be written ends the server, with a line that says why', async () => {
+	const full = openSync('/dev/full', 'w');
+	const child = spawn(nsbox, ['mcp'], { stdio: ['pipe', full, 'pipe'] });
+	let errors = '';
+	child.stderr.on('data', data => errors += data);
+	child.stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n');
+	assert.deepEqual(await once(child, 'close'), [125, null]);
+	assert.equal(errors, 'nsbox mcp: writing to the client: No space left on device\n');
+	closeSync(full);
+});
+
+test('the server gains no rights by executing something; its sandboxes are made by a process beside it', async () => {
+	const busy = await busyServer();
+	const flag = pid => readFileSync(`/proc/${pid}/status`, 'latin1').match(/^NoNewPrivs:\t(\d)$/m)[1];
+	assert.equal(flag(busy.server.pid), '1');
+	assert.equal(flag(spawnerOf(busy).pid), '0');
+	busy.server.child.stdin.end();
+	await allGone(busy);
 });
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'])
