@@ -45,6 +45,7 @@ enum {
 	LIMIT_MS = 30000,
 	PATIENCE_MS = 10000,
 	ANSWERS = 3,
+	STATUS_FAILED = 125,
 	TRIES = 4,
 	ERRORS_MAX = 6,
 	SHOWN_MAX = 12,
@@ -533,7 +534,9 @@ static const char *judge_server(const struct fault *fault)
 									      : "it was ended";
 	if (!WIFEXITED(outcome->status))
 		return "the server was ended by a signal";
-	if (answers.broken)
+	/* A line that could be written in part only stays so, and nothing can be said after it. */
+	if (answers.broken && !(fault->process == 0 && fault->number == SYS_write &&
+				      WEXITSTATUS(outcome->status) == STATUS_FAILED))
 		return "standard output has a line that is no answer, or half of one";
 	if (answers.wordless)
 		return "an execution failed without a word";
