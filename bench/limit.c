@@ -2,7 +2,7 @@
 /*
  * The limit: what a sandbox costs the kernel, with next to nothing on top.
  *
- *     limit rootfs DIR COMMAND [ARG …]
+ *     limit rootfs DIR[:DIR …] COMMAND [ARG …]    several are layers, the topmost first
  *     limit host COMMAND [ARG …]
  *
  * Makes what `nsbox run --rootfs DIR` and `nsbox run` make (the same seven namespaces, ids, mounts,
@@ -12,7 +12,7 @@
  * standard descriptors classed. So it is a yardstick, not a sandbox to use. bench/run -v lists its
  * mounts beside nsbox's.
  *
- * As root: a range of 65536 ids and an idmapped lower. As an ordinary user: the single id.
+ * As root: a range of 65536 ids and idmapped lowers. As an ordinary user: the single id.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -51,6 +51,8 @@ enum {
 	ID_FIRST = 0x6fff0000, /* just below what nsbox gives out */
 	ID_COUNT = 65536,
 	RESTRICTED = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+	LOWERS_MAX = 128,
+	LOWER_NAME = 24,
 };
 
 static const char scratch_options[] = "size=256m,nr_inodes=65536,mode=0755";
@@ -157,19 +159,31 @@ static void enter_scratch(void)
 	check(chdir("/.."), "tmpfs");
 }
 
-static void make_overlay_root(const char *dir, int lower)
+/* A lower, mounted. A descriptor is root's, of a tree that has been idmapped. */
+static void attach_lower(const char *dir, int lower, const char *name)
 {
+	make_directory(name, 0755);
+	if (lower < 0)
+		bind_mount(dir, name, MOUNT_ATTR_RDONLY | RESTRICTED);
+	else
+		check(syscall(SYS_move_mount, lower, "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH), name);
+}
+
+static void make_overlay_root(char *const *dirs, const int *lowers)
+{
+	char options[LOWERS_MAX * LOWER_NAME + 64] = "upperdir=upper,workdir=work,userxattr,lowerdir", name[LOWER_NAME];
+
 	enter_scratch();
 	make_directory("upper", 0755);
 	make_directory("work", 0755);
-	make_directory("lower", 0755);
 	make_directory("root", 0755);
 	make_directory("dev", 0755);
-	if (lower < 0)
-		bind_mount(dir, "lower", MOUNT_ATTR_RDONLY | RESTRICTED);
-	else
-		check(syscall(SYS_move_mount, lower, "", AT_FDCWD, "lower", MOVE_MOUNT_F_EMPTY_PATH), "lower");
-	check(mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, "lowerdir=lower,upperdir=upper,workdir=work,userxattr"), "overlay");
+	for (size_t i = 0; dirs[i]; i++) {
+		snprintf(name, sizeof name, "l%zu", i);
+		attach_lower(dirs[i], lowers[i], name);
+		strcat(strcat(options, i == 0 ? "=" : ":"), name);
+	}
+	check(mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, options), "overlay");
 	check(mount("dev", "root/dev", NULL, MS_BIND, NULL), "dev");
 	check(chdir("root"), "root");
 	make_directory("proc", 0555);
@@ -301,15 +315,16 @@ static void run_command(int socket, char **argv)
 	check(write(socket, &status, sizeof status), "reporting");
 }
 
-static void child(const char *dir, char **argv, int socket, int lower, uid_t uid, gid_t gid)
+static void child(char *const *dirs, char **argv, int socket, const int *lowers, uid_t uid, gid_t gid)
 {
 	const struct builtin_filter *filter = builtin_filter_find("default", true);
+	bool overlay = dirs[0];
 
 	write_file("/proc/self/oom_score_adj", "500");
 	take_ids(uid == 0, socket, uid, gid);
 	umask(0);
-	if (dir)
-		make_overlay_root(dir, lower);
+	if (overlay)
+		make_overlay_root(dirs, lowers);
 	else
 		make_host_root();
 	make_directory("root", 0755);
@@ -321,9 +336,9 @@ static void child(const char *dir, char **argv, int socket, int lower, uid_t uid
 	check(syscall(SYS_pivot_root, ".", "."), "pivot_root");
 	check(umount2(".", 2 /* MNT_DETACH */), "umount");
 	/* With an overlay, the scratch mount lay on top of the old root. */
-	if (dir)
+	if (overlay)
 		check(umount2(".", 2 /* MNT_DETACH */), "umount");
-	check(chdir(dir ? "/" : "/workspace"), "chdir");
+	check(chdir(overlay ? "/" : "/workspace"), "chdir");
 	umask(022);
 	drop_rights(filter);
 	run_command(socket, argv);
@@ -343,7 +358,7 @@ static void write_maps(pid_t pid)
 	write_file(path, text);
 }
 
-static void map_lower(pid_t pid, int lower)
+static void map_lowers(pid_t pid, const int *lowers)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | RESTRICTED };
 	char path[32];
@@ -353,36 +368,57 @@ static void map_lower(pid_t pid, int lower)
 	namespace = open(path, O_RDONLY | O_CLOEXEC);
 	check(namespace, path);
 	attr.userns_fd = (uint64_t)namespace;
-	check(syscall(SYS_mount_setattr, lower, "", AT_EMPTY_PATH, &attr, sizeof attr), "idmapping the lower");
+	for (size_t i = 0; lowers[i] >= 0; i++)
+		check(syscall(SYS_mount_setattr, lowers[i], "", AT_EMPTY_PATH, &attr, sizeof attr), "idmapping a lower");
 	close(namespace);
+}
+
+static int clone_tree(const char *dir)
+{
+	int fd = (int)syscall(SYS_open_tree, AT_FDCWD, dir, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	check(fd, dir);
+	return fd;
+}
+
+/* The directories of «DIR:DIR», which it takes apart. */
+static void split(char *list, char *ret[LOWERS_MAX + 1])
+{
+	size_t count = 0;
+
+	for (char *dir = strtok(list, ":"); dir; dir = strtok(NULL, ":")) {
+		if (count == LOWERS_MAX)
+			errx(125, "more than %d layers", LOWERS_MAX);
+		ret[count++] = dir;
+	}
 }
 
 int main(int argc, char **argv)
 {
 	bool rootfs = argc > 3 && strcmp(argv[1], "rootfs") == 0;
-	const char *dir = rootfs ? argv[2] : NULL;
+	char *dirs[LOWERS_MAX + 1] = { NULL };
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
-	int pidfd = -1, lower = -1, sockets[2], status = 125 << 8;
+	int pidfd = -1, lowers[LOWERS_MAX + 1], sockets[2], status = 125 << 8;
 	struct clone_args args = { .flags = NAMESPACES | CLONE_PIDFD, .pidfd = (uintptr_t)&pidfd, .exit_signal = SIGCHLD };
 	pid_t pid;
 
 	if (!rootfs && (argc < 3 || strcmp(argv[1], "host") != 0))
-		errx(125, "usage: limit rootfs DIR COMMAND … | limit host COMMAND …");
+		errx(125, "usage: limit rootfs DIR[:DIR …] COMMAND … | limit host COMMAND …");
+	if (rootfs)
+		split(argv[2], dirs);
+	for (size_t i = 0; i <= LOWERS_MAX; i++)
+		lowers[i] = uid == 0 && dirs[i] ? clone_tree(dirs[i]) : -1;
 	check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), "socketpair");
-	if (dir && uid == 0) {
-		lower = (int)syscall(SYS_open_tree, AT_FDCWD, dir, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-		check(lower, dir);
-	}
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
 	check(pid, "clone3");
 	if (pid == 0)
-		child(dir, argv + (dir ? 3 : 2), sockets[1], lower, uid, gid);
+		child(dirs, argv + (rootfs ? 3 : 2), sockets[1], lowers, uid, gid);
 	close(sockets[1]);
 	if (uid == 0) {
 		write_maps(pid);
-		if (lower >= 0)
-			map_lower(pid, lower);
+		if (rootfs)
+			map_lowers(pid, lowers);
 		check(write(sockets[0], "", 1), "going on");
 	}
 	if (read(sockets[0], &status, sizeof status) != sizeof status)
