@@ -325,7 +325,7 @@ static void read_json(struct outcome *outcome)
 
 /* --- a server's answers --- */
 
-static void read_answer(const char *line, char *first)
+static void read_answer(const char *line, struct outcome *outcome)
 {
 	const char *id = strstr(line, "\"id\":");
 	int number = id ? atoi(id + 5) : 0;
@@ -336,15 +336,19 @@ static void read_answer(const char *line, char *first)
 		return;
 	}
 	answers.got[number] = true;
-	/* The code's own end can be the fault's: killed by a signal. */
-	answers.whole[number] = strstr(line, "\"ended_by\":\"exited\",\"exit_code\":0,");
+	/* The code's own end can be the fault's: killed by a signal. And lost output is warned of. */
+	answers.whole[number] = strstr(line, "\"ended_by\":\"exited\",\"exit_code\":0,") &&
+				!strstr(line, "; what came after is lost\"");
 	answers.failed[number] =
 		strstr(line, "\"isError\":true") || strstr(line, "\"error\":{\"code\"");
 	if (answers.failed[number] && !strstr(line, "\"text\":\"") &&
 		!strstr(line, "\"message\":\""))
 		answers.wordless = true;
+	if (strstr(line, "cannot be idmapped"))
+		strncat(outcome->errors, "nsbox: warning: a tree cannot be idmapped\n",
+			TRACE_TEXT_MAX - 1 - strlen(outcome->errors));
 	if (number >= 2)
-		take_string(line, "\"stdout\":\"", number == 2 ? first : answers.second);
+		take_string(line, "\"stdout\":\"", number == 2 ? outcome->output : answers.second);
 }
 
 /* Puts what the first execution wrote where a command's output is. */
@@ -359,7 +363,7 @@ static void read_answers(struct outcome *outcome)
 	for (line = text; (end = strchr(line, '\n')); line = end + 1) {
 		*end = '\0';
 		if (*line)
-			read_answer(line, outcome->output);
+			read_answer(line, outcome);
 	}
 	answers.broken |= *line != '\0';
 }
