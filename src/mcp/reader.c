@@ -69,6 +69,8 @@ void reader_fill(struct reader *reader)
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
 		return;
+	if (n < 0)
+		reader->errnum = errno;
 	if (n <= 0)
 		reader->ended = true;
 	else

@@ -26,6 +26,7 @@ struct reader {
 	size_t searched; /* bytes after `consumed` that have no newline */
 	bool skipping;   /* inside a line that is too long */
 	bool ended;
+	int errnum; /* why, where the descriptor failed; else 0 */
 };
 
 /* `fd` is borrowed. */

@@ -239,6 +239,17 @@ static bool accepting(const struct server *server)
 	       server->calls.count < CALLS_MAX;
 }
 
+static void input_ended(struct server *server)
+{
+	int errnum = server->reader.errnum;
+
+	if (errnum && errnum != ECONNRESET) {
+		fprintf(stderr, "nsbox mcp: reading from the client: %s\n", strerror(errnum));
+		server->status = STATUS_FAILED;
+	}
+	server->ending = true;
+}
+
 /* Handles some of what was read, as far as there is room for what comes of it. */
 static void handle_lines(struct server *server)
 {
@@ -256,7 +267,7 @@ static void handle_lines(struct server *server)
 				"a message is longer than 16 MiB", NULL);
 			continue;
 		case READER_END:
-			server->ending = true;
+			input_ended(server);
 			return;
 		case READER_AGAIN:
 			server->drained = true;

@@ -58,6 +58,16 @@ test('an answer that cannot be written ends the server, with a line that says wh
 	closeSync(full);
 });
 
+test('input that cannot be read ends the server, with a line that says why', async () => {
+	const directory = openSync('/', 'r');
+	const child = spawn(nsbox, ['mcp'], { stdio: [directory, 'pipe', 'pipe'] });
+	let errors = '';
+	child.stderr.on('data', data => errors += data);
+	assert.deepEqual(await once(child, 'close'), [125, null]);
+	assert.equal(errors, 'nsbox mcp: reading from the client: Is a directory\n');
+	closeSync(directory);
+});
+
 test('the server gains no rights by executing something; its sandboxes are made by a process beside it', async () => {
 	const busy = await busyServer();
 	const flag = pid => readFileSync(`/proc/${pid}/status`, 'latin1').match(/^NoNewPrivs:\t(\d)$/m)[1];
