@@ -52,6 +52,8 @@ static int find_image(const struct run_options *options, struct store *store,
 	store->fd = -1;
 	if (options->pull != PULL_ALWAYS)
 		r = load(&reference, store, ret, err);
+	if (r == 1 && reference_is_local(&reference))
+		return reference_refuse_local(&reference, err);
 	if (r == 1 && options->pull != PULL_NEVER) {
 		if (options->pull == PULL_MISSING)
 			fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n",

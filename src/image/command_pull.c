@@ -135,6 +135,8 @@ static int pull_one(
 
 	if (reference_parse(text, &pulling.reference, err) < 0)
 		return -1;
+	if (reference_is_local(&pulling.reference))
+		return reference_refuse_local(&pulling.reference, err);
 	lock = store_begin_adding(store, err);
 	if (lock < 0)
 		return -1;

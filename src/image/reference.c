@@ -233,3 +233,24 @@ const char *reference_format_short(
 		return format(reference->registry, "/", repository, reference, tag, buffer);
 	return format("", "", repository, reference, tag, buffer);
 }
+
+bool reference_is_local(const struct reference *reference)
+{
+	return strcmp(reference->registry, "localhost") == 0;
+}
+
+int reference_refuse_local(const struct reference *reference, struct error *err)
+{
+	static const char ours[] = "nsbox/";
+	const char *repository = reference->repository;
+	char name[REFERENCE_MAX + 1];
+
+	error_set(err, 0, "%s is an image of this machine, which no registry has",
+		reference_format_short(reference, name));
+	if (strncmp(repository, ours, sizeof ours - 1) == 0)
+		return error_hint(err, "build it with nsbox's rootfs-scripts/%s",
+			repository + sizeof ours - 1);
+	return error_hint(err,
+		"to fetch it from a registry on this machine, name that with its port: localhost:5000/%s",
+		repository);
+}

@@ -40,6 +40,16 @@ const char *reference_format(const struct reference *reference, char buffer[REFE
 const char *reference_format_short(
 	const struct reference *reference, char buffer[REFERENCE_MAX + 1]);
 
+/*
+ * Whether it is of an image that was made on this machine: its registry is «localhost» without a port, as in what
+ * rootfs-scripts build and `podman build` makes. No registry is asked for such a one, so that a name that is missing
+ * here never becomes somebody else's image.
+ */
+bool reference_is_local(const struct reference *reference);
+
+/* Says so of such a reference that is to be fetched. Returns -1. */
+int reference_refuse_local(const struct reference *reference, struct error *err);
+
 /* Whether `text` is «sha256:» and 64 digits of lower-case hexadecimal. */
 bool digest_valid(const char *text);
 

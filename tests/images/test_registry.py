@@ -125,3 +125,19 @@ def _(place):
     place.pull(pushed("every", "every/oci:1")[:-2] + ":2").refused("does not have it")
     for wrong in ("UPPER/case", "a b", "x@sha256:12", "x:" + "t" * 129, "-x", "a//b", ""):
         place.nsbox("pull", "--", wrong).refused("image reference")
+
+
+@test("localhost without a port is no registry: nothing is asked, a port makes it one")
+def _(place):
+    layout = image.simple(place.folder / "layout", [image.layer([image.Entry("f", content="x")])])
+    for words in (("pull", "localhost/nsbox/python"), ("pull", "--insecure", "localhost/nsbox/python:3"),
+                  ("run", "--image", "localhost/nsbox/python", "true"),
+                  ("run", "--image", "localhost/nsbox/python", "--pull", "always", "true")):
+        place.nsbox(*words).refused("no registry has\n.*rootfs-scripts/python")
+    place.pull("localhost/mine").refused("no registry has\n.*localhost:5000/mine")
+    with Stub(layout) as stub:
+        place.pull(f"localhost:{stub.port}/nsbox/python").ok()
+    equal(place.nsbox("images", "import", layout.folder, "localhost/nsbox/python", "--quiet").ok().output,
+          "localhost/nsbox/python:latest\n", "what it is called")
+    done = place.nsbox("run", "--image", "localhost/nsbox/python", "/f")
+    check(done.status == 126, done.describe())
