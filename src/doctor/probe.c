@@ -255,7 +255,7 @@ int probe_idmapped_mount(const struct idmap *idmap, const char *path, struct err
 	tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return error_set(err, errno, "cloning the mount of %s", path);
-	namespace = idmap_open_bind_namespace(idmap, err);
+	namespace = idmap_open_bind_namespace(idmap, false, err);
 	if (namespace < 0)
 		return -1;
 	attr.userns_fd = (uint64_t)namespace;

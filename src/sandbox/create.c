@@ -181,7 +181,8 @@ static int idmap_binds(const struct sandbox *sandbox, const int *trees, struct r
 		if (trees[i] < 0)
 			continue;
 		if (user_namespace < 0)
-			user_namespace = idmap_open_bind_namespace(&sandbox->idmap, err);
+			user_namespace = idmap_open_bind_namespace(
+				&sandbox->idmap, spec->root_emulation, err);
 		if (user_namespace < 0)
 			return -1;
 		if (idmap_tree(trees[i], user_namespace, 0) == 0)

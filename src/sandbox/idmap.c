@@ -288,7 +288,7 @@ static pid_t clone_namespace_holder(void)
 		pause();
 }
 
-static int write_swapped_maps(const struct idmap *idmap, pid_t pid, struct error *err)
+static int write_bind_maps(const struct idmap *idmap, bool callers_only, pid_t pid, struct error *err)
 {
 	const struct {
 		const char *file;
@@ -301,6 +301,8 @@ static int write_swapped_maps(const struct idmap *idmap, pid_t pid, struct error
 		snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, maps[i].file);
 		if (!idmap->range)
 			snprintf(text, sizeof text, "0 %u 1\n", maps[i].host_id);
+		else if (callers_only)
+			snprintf(text, sizeof text, "0 %u 1\n", idmap->first + maps[i].id);
 		else if (maps[i].id == 0)
 			snprintf(text, sizeof text, "0 %u %u\n", idmap->first, IDMAP_SLOT_SIZE);
 		else
@@ -311,7 +313,7 @@ static int write_swapped_maps(const struct idmap *idmap, pid_t pid, struct error
 	return 0;
 }
 
-int idmap_open_bind_namespace(const struct idmap *idmap, struct error *err)
+int idmap_open_bind_namespace(const struct idmap *idmap, bool callers_only, struct error *err)
 {
 	pid_t pid = clone_namespace_holder();
 	char path[48];
@@ -319,7 +321,7 @@ int idmap_open_bind_namespace(const struct idmap *idmap, struct error *err)
 
 	if (pid < 0)
 		return error_set(err, errno, "making a user namespace for bind mounts");
-	if (write_swapped_maps(idmap, pid, err) == 0) {
+	if (write_bind_maps(idmap, callers_only, pid, err) == 0) {
 		snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)

@@ -57,9 +57,10 @@ int idmap_become(const struct idmap *idmap, struct error *err);
 
 /*
  * A user namespace for mounts on which the caller's own id (root) appears as the sandbox's uid and gid
- * inside, for binds when these are not 0. Returns its descriptor.
+ * inside, for binds when these are not 0. With `callers_only` all other ids are nobody's there: who has power
+ * over the modes of files then has it over the caller's alone. Returns its descriptor.
  */
-int idmap_open_bind_namespace(const struct idmap *idmap, struct error *err);
+int idmap_open_bind_namespace(const struct idmap *idmap, bool callers_only, struct error *err);
 
 void idmap_release(struct idmap *idmap);
 

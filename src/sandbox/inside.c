@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/keyctl.h>
+#include <linux/openat2.h>
 #include <linux/securebits.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
@@ -380,8 +381,46 @@ static int inspect_tree(const struct spec *spec, int tree, struct error *err)
 	return 0;
 }
 
+static bool lowers_have_directory(
+	const struct inside *inside, const struct root *root, const char *name)
+{
+	for (size_t i = 0; i < spec_lowers_count(inside->spec); i++) {
+		cleanup_close int dir = open_in_root(
+			root->lowers[i], name, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
+
+		if (dir >= 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * apt gives up root's rights before it fetches, looks whether they are gone, and fails: root emulation can answer
+ * setresuid(2), but not make getuid(2) believe it. So where the root has apt, its own configuration tells it to
+ * stay who it is. The name is one that sorts late, as the last word counts.
+ */
+static int write_emulation(
+	const struct inside *inside, const struct root *root, int etc, struct error *err)
+{
+	cleanup_close int conf = -1;
+
+	if (!inside->spec->root_emulation ||
+		!lowers_have_directory(inside, root, "etc/apt/apt.conf.d"))
+		return 0;
+	if (make_directory(etc, "apt", 0755, err) < 0 ||
+		make_directory(etc, "apt/apt.conf.d", 0755, err) < 0)
+		return -1;
+	conf = openat(etc, "apt/apt.conf.d", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (conf < 0)
+		return error_set(err, errno, "opening /etc/apt/apt.conf.d inside");
+	return write_file(conf, "99nsbox-root-emulation",
+		"// Of nsbox run --root-emulation: there is one user only.\nAPT::Sandbox::User \"root\";\n",
+		err);
+}
+
 /* The upper directory beforehand: what is made here need not be made in a tree that is not trusted. */
-static int fill_upper(const struct inside *inside, int upper, struct error *err)
+static int fill_upper(
+	const struct inside *inside, const struct root *root, int upper, struct error *err)
 {
 	cleanup_close int etc = -1;
 
@@ -393,9 +432,10 @@ static int fill_upper(const struct inside *inside, int upper, struct error *err)
 	etc = openat(upper, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (etc < 0)
 		return error_set(err, errno, "opening /etc inside");
-	if (write_network_names(etc, inside->spec, err) < 0)
+	if (write_network_names(etc, inside->spec, err) < 0 ||
+		write_resolver(etc, inside->spec, err) < 0)
 		return -1;
-	return write_resolver(etc, inside->spec, err);
+	return write_emulation(inside, root, etc, err);
 }
 
 static int overlay_refused(const struct spec *spec, struct error *err)
@@ -444,7 +484,7 @@ static int build_overlay_root(const struct inside *inside, struct root *root, st
 	upper = openat(scratch, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (upper < 0)
 		return error_set(err, errno, "entering the writable space");
-	if (fill_upper(inside, upper, err) < 0)
+	if (fill_upper(inside, root, upper, err) < 0)
 		return -1;
 	root->fd = tree_overlay(scratch, (unsigned)spec_lowers_count(inside->spec), true, err);
 	if (root->fd < 0)
@@ -754,34 +794,78 @@ static int start_loopback(struct error *err)
 /* --- 4. rights --- */
 
 /*
+ * What uid 0 keeps with root emulation, and no sandbox else: power over the modes of files. Package managers write
+ * into directories that are closed to their owner; for root's images, whose files have many owners, apt's own are
+ * another user's. Both are of this user namespace, and only count for files whose owner and group are mapped into it
+ * (capable_wrt_inode_uidgid() of the kernel): what the sandbox made, the image's layers, which are read-only, and
+ * what a bind shows of the caller's own.
+ */
+static const cap_value_t emulation_capabilities[] = {CAP_DAC_OVERRIDE, CAP_FOWNER};
+
+enum { EMULATION_CAPABILITIES = sizeof emulation_capabilities / sizeof *emulation_capabilities };
+
+static bool is_kept(unsigned long cap, int kept_count)
+{
+	for (int i = 0; i < kept_count; i++)
+		if ((unsigned long)emulation_capabilities[i] == cap)
+			return true;
+	return false;
+}
+
+/*
  * Until the kernel says that there is no such capability, which it says of none that its version must have.
  * (libcap asks for their number when the program starts, and takes any error for the end.)
  */
-static int drop_bounding_set(void)
+static int drop_bounding_set(int kept_count)
 {
-	for (unsigned long cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+	for (unsigned long cap = 0; is_kept(cap, kept_count) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
 		if (cap == CAPABILITIES_MAX)
 			return 0;
 	return errno == EINVAL && prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) == 0 ? 0 : -1;
 }
 
-static int drop_capabilities(struct error *err)
+/* Ambient, so that programs have them: with SECBIT_NOROOT uid 0 alone gives none. They have to be inheritable first. */
+static int make_ambient(int count)
+{
+	cap_t caps = cap_get_proc();
+	int r = !caps || cap_set_flag(caps, CAP_INHERITABLE, count, emulation_capabilities, CAP_SET) < 0 ||
+				cap_set_proc(caps) < 0
+			? -1
+			: 0;
+
+	for (int i = 0; r == 0 && i < count; i++)
+		r = cap_set_ambient(emulation_capabilities[i], CAP_SET);
+	cap_free(caps);
+	return r;
+}
+
+static int keep_capabilities(int count)
+{
+	static const cap_flag_t flags[] = {CAP_PERMITTED, CAP_EFFECTIVE, CAP_INHERITABLE};
+	cap_t caps = cap_init();
+	int r = caps ? 0 : -1;
+
+	for (size_t i = 0; r == 0 && count > 0 && i < sizeof flags / sizeof *flags; i++)
+		r = cap_set_flag(caps, flags[i], count, emulation_capabilities, CAP_SET);
+	if (r == 0)
+		r = cap_set_proc(caps);
+	cap_free(caps);
+	return r;
+}
+
+/* The securebits and the bounding set while CAP_SETPCAP is there, what is ambient before the securebits forbid it. */
+static int drop_capabilities(const struct spec *spec, struct error *err)
 {
 	static const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
 					  SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
 					  SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
 					  SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-	cap_t none = cap_init();
-	int failed;
+	int kept = spec->root_emulation && spec->uid == 0 ? EMULATION_CAPABILITIES : 0;
 
-	if (!none)
+	if (cap_reset_ambient() < 0 || drop_bounding_set(kept) < 0 || (kept && make_ambient(kept) < 0) ||
+		prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 || keep_capabilities(kept) < 0)
 		return error_set(err, errno, "dropping capabilities");
-	failed = prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 || cap_reset_ambient() < 0 ||
-		 drop_bounding_set() < 0 || cap_set_proc(none) < 0;
-	if (failed)
-		error_set(err, errno, "dropping capabilities");
-	cap_free(none);
-	return failed ? -1 : 0;
+	return 0;
 }
 
 static int load_filter(struct filter filter, struct error *err)
@@ -830,7 +914,7 @@ static int drop_rights(const struct inside *inside, struct root *root, struct er
 
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_MSGQUEUE, &none) < 0)
 		return error_set(err, errno, "setting resource limits");
-	if (leave_keyring(inside, err) < 0 || drop_capabilities(err) < 0)
+	if (leave_keyring(inside, err) < 0 || drop_capabilities(inside->spec, err) < 0)
 		return -1;
 	/* From here the files of /proc/1 belong to the host's root. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

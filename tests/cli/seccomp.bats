@@ -517,3 +517,61 @@ call("syscall", 317, 1, 8, ctypes.byref(program(1, ctypes.addressof(code))))'
   [ "$status" = 125 ]
   [[ $stderr = *"--explain and --root-emulation contradict each other"* ]]
 }
+
+# Two of capabilities(7), 1 and 3, in all sets; and what they are good for.
+@test "--root-emulation: power over the modes of the sandbox's files, and no other capability" {
+  box --root-emulation -- sh -c 'grep -c "^Cap.*000000000000000a$" /proc/self/status
+    mkdir d && echo in >d/f && chmod 0 d/f d && cat d/f && echo more >>d/f && cat d/f'
+  [ "$status" = 0 ] && [ "$output" = $'5\nin\nin\nmore' ]
+  box --root-emulation -u 7 -- grep -c '^Cap.*0000000000000000$' /proc/self/status
+  [ "$status" = 0 ] && [ "$output" = 5 ]
+  box -- sh -c 'grep -c "^Cap.*0000000000000000$" /proc/self/status; echo in >f; chmod 0 f; cat f'
+  [ "$status" = 1 ] && [ "$output" = 5 ]
+}
+
+@test "--root-emulation: no power over files of others on the host" {
+  mkdir "$place/bound"
+  echo mine >"$place/bound/mine"
+  chmod 0 "$place/bound/mine"
+  box --root-emulation --bind "$place/bound:/mnt" -- cat /mnt/mine # of the caller, who could have given it a mode
+  [ "$status" = 0 ] && [ "$output" = mine ]
+  box --root-emulation -- cat /etc/shadow
+  [ "$status" = 1 ]
+  if [ "$(id -u)" = 0 ]; then
+    echo other >"$place/bound/other"
+    mkdir "$place/bound/closed"
+    chmod 600 "$place/bound/other"
+    chmod 700 "$place/bound/closed"
+    chown 1234:1234 "$place/bound/other" "$place/bound/closed"
+    box --root-emulation --bind "$place/bound:/mnt" -- sh -c 'cat /mnt/other; echo x >/mnt/other; ls /mnt/closed; rm /mnt/mine && echo mine'
+    [ "$output" = mine ]
+    [ "$(cat "$place/bound/other")" = other ]
+    [ "$(grep -c 'Permission denied' <<<"$stderr")" = 3 ]
+  else
+    found=$(find /var/log /var/lib /etc /run /root -maxdepth 2 -type f ! -readable -size +0 2>/dev/null | head -n 1)
+    [ -n "$found" ] || found=$(find /root /var/cache -maxdepth 2 ! -readable 2>/dev/null | head -n 1)
+    [ -n "$found" ] || skip "no file here is closed to this user"
+    box --root-emulation --ro-bind "${found%/*}:/mnt" -- cat "/mnt/${found##*/}"
+    [ "$status" = 1 ]
+    [[ $stderr = *"Permission denied"* ]]
+  fi
+}
+
+# apt sees that its rights did not change; see the manual.
+@test "--root-emulation: apt in a root that has it is told to stay who it is" {
+  mkdir -p "$place/tree/etc/apt/apt.conf.d" "$place/plain" "$place/link/etc" "$place/elsewhere/apt.conf.d"
+  cp -L "$(command -v busybox)" "$place/tree/busybox" || skip "busybox is not installed"
+  cp "$place/tree/busybox" "$place/plain"
+  cp "$place/tree/busybox" "$place/link"
+  ln -s "$place/elsewhere" "$place/link/etc/apt"
+  box --rootfs "$place/tree" --root-emulation -- /busybox cat /etc/apt/apt.conf.d/99nsbox-root-emulation
+  [ "$status" = 0 ]
+  [[ $output = *'APT::Sandbox::User "root";'* ]]
+  [ -z "$(ls "$place/tree/etc/apt/apt.conf.d")" ]
+  box --rootfs "$place/tree" -- /busybox ls -A /etc/apt/apt.conf.d
+  [ "$status" = 0 ] && [ -z "$output" ]
+  box --rootfs "$place/plain" --root-emulation -- /busybox ls /etc/apt
+  [ "$status" = 1 ]
+  box --rootfs "$place/link" --root-emulation -- /busybox readlink /etc/apt
+  [ "$status" = 0 ] && [ "$output" = "$place/elsewhere" ]
+}
