@@ -15,11 +15,21 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
-static int pull(const char *name, struct error *err)
+static int pull(const struct run_options *options, const char *name, struct error *err)
 {
-	char command[] = "pull", quiet[] = "--";
-	char *argv[] = {command, quiet, (char *)name, NULL};
-	int status = image_program_run(argv, true, err);
+	char *argv[6] = {(char *)"pull"};
+	size_t count = 1;
+	int status;
+
+	if (options->no_config)
+		argv[count++] = (char *)"--no-config";
+	if (options->config_file) {
+		argv[count++] = (char *)"--config";
+		argv[count++] = (char *)options->config_file;
+	}
+	argv[count++] = (char *)"--";
+	argv[count++] = (char *)name;
+	status = image_program_run(argv, true, err);
 
 	if (status <= 0)
 		return status;
@@ -58,7 +68,7 @@ static int find_image(const struct run_options *options, struct store *store,
 		if (options->pull == PULL_MISSING)
 			fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n",
 				name, reference.registry);
-		if (pull(name, err) < 0)
+		if (pull(options, name, err) < 0)
 			return -1;
 		r = load(&reference, store, ret, err);
 	}

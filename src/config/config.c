@@ -236,8 +236,10 @@ static int unknown_key(const char *name, const char *group, struct error *err)
 					 keys[i].name[skip - 1] == '.'))
 			add_name(list, sizeof list, keys[i].name + skip,
 				strcspn(keys[i].name + skip, "."));
-	if (skip == 0)
+	if (skip == 0) {
 		add_name(list, sizeof list, "env", strlen("env"));
+		add_name(list, sizeof list, "registries", strlen("registries"));
+	}
 	return error_set(err, 0, "%s: unknown key; %s%s there are %s", quoted(name, buffer),
 		*group ? "in " : "", *group ? group : "here", list);
 }
@@ -337,6 +339,8 @@ static int read_members(
 			result = read_value(config, key, value, err);
 		else if (strcmp(name, "env") == 0)
 			result = read_env(config, value, err);
+		else if (strcmp(name, "registries") == 0)
+			result = config_registries_read(&config->registries, value, err);
 		else if (!is_group(name))
 			result = unknown_key(name, group, err);
 		else if (!json_is_object(value))
@@ -468,6 +472,7 @@ void config_free(struct config *config)
 	for (char **entry = config->env.env; entry && *entry; entry++)
 		free(*entry);
 	free(config->env.env);
+	config_registries_free(&config->registries);
 	config_init(config);
 }
 

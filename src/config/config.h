@@ -15,11 +15,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/registries.h"
 #include "sandbox/spec.h"
 
 struct error;
 
-/* Keys with one value each. «env» is not among them: its own keys are names of variables. */
+/* Keys with one value each. «env» and «registries» are not among them: their own keys are names of variables and hosts. */
 enum config_key {
 	CONFIG_LIMITS_MEMORY,
 	CONFIG_LIMITS_DISK,
@@ -60,6 +61,7 @@ struct config {
 	bool require_cgroup;
 	struct exec_spec env; /* only its env */
 	struct config_mcp mcp;
+	struct config_registries registries;
 };
 
 /* A configuration in which nothing is given. */

@@ -76,6 +76,7 @@ int command_import(int argc, char **argv)
 	enum progress_style style;
 	struct error err = {0};
 	struct store store;
+	const char *readable[2] = {NULL};
 	bool quiet = false, json = false;
 	int r = parse_options(argc, argv, &import, &quiet, &json, &err);
 
@@ -83,8 +84,9 @@ int command_import(int argc, char **argv)
 		fputs(help, stdout);
 		return 0;
 	}
+	readable[0] = import.path;
 	if (r < 0 || start_prepare(&err) < 0 || store_open(true, &store, &err) < 0 ||
-		wall_raise(&store, strcmp(import.path, "-") == 0 ? NULL : import.path, -1, &err) < 0)
+		wall_raise(&store, strcmp(import.path, "-") == 0 ? NULL : readable, -1, &err) < 0)
 		return failed(&err);
 	style = progress_style_for(quiet, json);
 	import.progress_data = &style;

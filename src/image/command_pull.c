@@ -7,12 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "image/change.h"
 #include "image/commands.h"
 #include "image/record.h"
 #include "image/registry.h"
 #include "image/start.h"
 #include "image/wall.h"
+#include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/parse.h"
@@ -26,14 +28,19 @@ static const char help[] =
 	"  -q, --quiet           print the digest of the image and nothing else\n"
 	"      --json            print an object for each layer, and one for the image\n"
 	"      --stall-timeout DURATION  give up on a connection that brings less than 1 KiB a second (default 30s)\n"
+	"      --config FILE     mirrors and what else is said of registries are as in this file, not as in nsbox.conf(5)\n"
+	"      --no-config       no file is read\n"
 	"      --help            print this help\n"
 	"\n"
 	"Credentials are those of podman login and docker login.\n";
 
-enum { NESTING_MAX = 3 };
+enum { NESTING_MAX = 3, MIRROR_RETRIES = 1 };
 
 struct pull {
 	struct registry_options registry;
+	const char *config_file;
+	bool no_config;
+	struct config config;
 	struct platform platform;
 	bool json;
 	enum progress_style style;
@@ -126,10 +133,68 @@ static void say_done(const struct pulling *pulling)
 		printf("%s\n%s\n", name, pulling->asked);
 }
 
+static int pull_from(struct pulling *pulling, const struct reference *place,
+	const struct registry_options *options, struct error *err)
+{
+	int r = registry_open(place, options, &pulling->registry, err);
+
+	if (r == 0)
+		r = follow(pulling, place->digest[0] ? place->digest : place->tag, 0, err);
+	registry_close(pulling->registry);
+	pulling->registry = NULL;
+	return r;
+}
+
+/* What the configuration says about a host goes under the options. */
+static void configure(const struct pull *pull, const char *host, struct registry_options *options)
+{
+	const struct config_registry *registry =
+		config_registries_find(&pull->config.registries, host);
+
+	if (!registry)
+		return;
+	options->insecure = options->insecure || registry->insecure;
+	options->ca = registry->ca;
+}
+
+/*
+ * Asks the mirrors of the image's registry, one after the other. Returns 1 when none could be used, which has been
+ * said. What one has brought is there for the next, and checked like everything; what is wrong on this machine would
+ * be so with the next one, too.
+ */
+static int pull_from_mirrors(struct pulling *pulling, struct error *err)
+{
+	const struct pull *pull = pulling->options;
+	const char *host = pulling->reference.registry;
+	const struct config_registry *registry =
+		config_registries_find(&pull->config.registries, host);
+
+	for (char **url = registry ? registry->mirrors : NULL; url && *url; url++) {
+		struct registry_options options = pull->registry;
+		struct mirror mirror;
+
+		if (mirror_find(*url, &pulling->reference, &mirror, err) == 0) {
+			options.insecure = false;
+			configure(pull, mirror.reference.registry, &options);
+			options.transport = mirror.plain ? TRANSPORT_PLAIN : TRANSPORT_TLS;
+			options.one_of_some = true;
+			options.retries = MIRROR_RETRIES;
+			if (pull_from(pulling, &mirror.reference, &options, err) == 0)
+				return 0;
+			if (err->errnum)
+				return -1;
+		}
+		fprintf(stderr, "nsbox: the mirror %.200s of %s cannot be used: %s\n", *url, host,
+			err->text);
+	}
+	return 1;
+}
+
 static int pull_one(
 	const struct pull *options, const struct store *store, const char *text, struct error *err)
 {
 	struct pulling pulling = {.options = options, .store = store};
+	struct registry_options own = options->registry;
 	cleanup_close int lock = -1;
 	int r;
 
@@ -140,13 +205,12 @@ static int pull_one(
 	lock = store_begin_adding(store, err);
 	if (lock < 0)
 		return -1;
-	r = registry_open(&pulling.reference, &options->registry, &pulling.registry, err);
-	if (r == 0)
-		r = follow(&pulling,
-			pulling.reference.digest[0] ? pulling.reference.digest
-						    : pulling.reference.tag,
-			0, err);
-	registry_close(pulling.registry);
+	r = pull_from_mirrors(&pulling, err);
+	if (r > 0) {
+		*err = (struct error){0};
+		configure(options, pulling.reference.registry, &own);
+		r = pull_from(&pulling, &pulling.reference, &own, err);
+	}
 	if (r == 0)
 		say_done(&pulling);
 	return r;
@@ -157,6 +221,7 @@ static int parse_options(int argc, char **argv, struct pull *ret, struct error *
 	static const struct option longs[] = {{"platform", required_argument, NULL, 'p'},
 		{"insecure", no_argument, NULL, 'i'}, {"quiet", no_argument, NULL, 'q'},
 		{"json", no_argument, NULL, 'j'}, {"stall-timeout", required_argument, NULL, 's'},
+		{"config", required_argument, NULL, 'c'}, {"no-config", no_argument, NULL, 'n'},
 		{"help", no_argument, NULL, 'h'}, {0}};
 	uint64_t stall_ms;
 	int option;
@@ -183,13 +248,50 @@ static int parse_options(int argc, char **argv, struct pull *ret, struct error *
 				return -1;
 			ret->registry.stall_s = stall_ms ? (long)((stall_ms + 999) / 1000) : 0;
 			break;
+		case 'c':
+			ret->config_file = optarg;
+			break;
+		case 'n':
+			ret->no_config = true;
+			break;
 		case 'h':
 			return 1;
 		default:
 			return refuse_option(argv, "pull", err);
 		}
+	if (ret->config_file && ret->no_config)
+		return error_set(err, 0, "--config and --no-config contradict each other");
 	ret->style = progress_style_for(ret->registry.quiet, ret->json);
 	return 0;
+}
+
+/* Files of certificates that the configuration names, with a NULL at the end. Free the list, not what is in it. */
+static const char **ca_files(const struct config_registries *registries)
+{
+	const char **files = xcalloc(registries->count + 1, sizeof *files);
+	size_t count = 0;
+
+	for (size_t i = 0; i < registries->count; i++)
+		if (registries->hosts[i].ca)
+			files[count++] = registries->hosts[i].ca;
+	return files;
+}
+
+/* Everything that comes before the first byte from outside. */
+static int prepare(struct pull *options, struct store *store, struct error *err)
+{
+	const char **files;
+	int r;
+
+	config_init(&options->config);
+	if (!options->no_config && config_load(options->config_file, &options->config, err) < 0)
+		return -1;
+	if (start_prepare(err) < 0 || store_open(true, store, err) < 0)
+		return -1;
+	files = ca_files(&options->config.registries);
+	r = wall_raise(store, files, -1, err);
+	free(files);
+	return r;
 }
 
 int command_pull(int argc, char **argv)
@@ -210,11 +312,11 @@ int command_pull(int argc, char **argv)
 		error_hint(&err, "for example: nsbox pull python:3.13-slim");
 		return failed(&err);
 	}
-	if (start_prepare(&err) < 0 || store_open(true, &store, &err) < 0 ||
-		wall_raise(&store, NULL, -1, &err) < 0)
+	if (prepare(&options, &store, &err) < 0)
 		return failed(&err);
 	for (int i = optind; r == 0 && i < argc; i++)
 		r = pull_one(&options, &store, argv[i], &err);
 	store_close(&store);
+	config_free(&options.config);
 	return r < 0 ? failed(&err) : 0;
 }

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ enum {
 	URL_MAX = 1024,
 	REDIRECTIONS_MAX = 5,
 	CONNECT_TIMEOUT_S = 30,
+	MIRROR_TIMEOUT_S = 10, /* to connect */
+	RESOLVE_RETRIES_MAX = 2,
 	BACK_OFF_MS = 500,
 	BACK_OFF_MAX_MS = 16000,
 	RETRY_AFTER_MAX_S = 120,
@@ -279,7 +282,8 @@ static int request_make(
 	curl_easy_setopt(curl, CURLOPT_USERAGENT, "nsbox/" PACKAGE_VERSION);
 	curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
 	curl_easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTIONS_MAX);
-	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT,
+		registry->options.one_of_some ? (long)MIRROR_TIMEOUT_S : (long)CONNECT_TIMEOUT_S);
 	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1024L);
 	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, stall_seconds(registry));
 	curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
@@ -314,9 +318,40 @@ static void authorize(struct request *request)
 	}
 }
 
-static bool is_worth_another_try(CURLcode code, long status)
+/*
+ * Whether a name that could not be resolved may be so in a moment. libcurl does not say; so it is asked for once
+ * more. On a machine without a network that is the answer, too: not as often, then, as for other reasons.
+ */
+static bool is_unresolved_for_now(const struct request *request)
+{
+	cleanup_free char *host = NULL;
+	struct addrinfo *found = NULL;
+	const char *url = NULL;
+	CURLU *parts;
+	char *part;
+	int r;
+
+	if (request->attempt >= RESOLVE_RETRIES_MAX)
+		return false;
+	curl_easy_getinfo(request->curl, CURLINFO_EFFECTIVE_URL, &url);
+	parts = curl_url();
+	if (parts && url && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+		curl_url_get(parts, CURLUPART_HOST, &part, 0) == CURLUE_OK) {
+		host = xstrdup(part);
+		curl_free(part);
+	}
+	curl_url_cleanup(parts);
+	r = host ? getaddrinfo(host, NULL, NULL, &found) : EAI_NONAME;
+	if (r == 0)
+		freeaddrinfo(found);
+	return r == 0 || r == EAI_AGAIN;
+}
+
+static bool is_worth_another_try(const struct request *request, CURLcode code, long status)
 {
 	switch (code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+		return is_unresolved_for_now(request);
 	case CURLE_OK:
 		return status == 408 || status == 429 ||
 		       (status >= 500 && status != 501 && status != 505);
@@ -642,7 +677,7 @@ static int fetch(struct registry *registry, const char *path, const char *const 
 			request_free(&request);
 			continue;
 		}
-		if (!is_worth_another_try(code, status) || request.write_error.text[0] ||
+		if (!is_worth_another_try(&request, code, status) || request.write_error.text[0] ||
 			++attempt > registry->options.retries) {
 			request_free(&request);
 			return -1;
@@ -800,7 +835,7 @@ static int layer_done(struct registry *registry, struct install *install, struct
 		request->attempt = 0;
 		request->progress_at = layer->blob.written;
 	}
-	if (!is_worth_another_try(code, status) || request->write_error.text[0] ||
+	if (!is_worth_another_try(request, code, status) || request->write_error.text[0] ||
 		request->attempt >= registry->options.retries)
 		return -1;
 	wait_before_retry(registry, request, status, err);
@@ -899,13 +934,18 @@ int registry_open(const struct reference *reference, const struct registry_optio
 	registry->options = *options;
 	registry->multi = curl_multi_init();
 	registry->verify = !options->insecure;
-	registry->plain_allowed = options->insecure || is_loopback(host);
+	registry->plain_allowed = options->transport == TRANSPORT_ANY &&
+				  (options->insecure || is_loopback(host));
 	/* Docker Hub's API is not where its name says. */
 	if (strcmp(host, "docker.io") == 0)
 		host = "registry-1.docker.io";
-	snprintf(registry->base, sizeof registry->base, "https://%s/v2/%s", host,
+	snprintf(registry->base, sizeof registry->base, "%s://%s/v2/%s",
+		options->transport == TRANSPORT_PLAIN ? "http" : "https", host,
 		reference->repository);
-	find_ca(registry);
+	if (options->ca && *options->ca)
+		snprintf(registry->ca_file, sizeof registry->ca_file, "%s", options->ca);
+	else
+		find_ca(registry);
 	*ret = registry;
 	if (!registry->multi)
 		return error_set(err, ENOMEM, "starting libcurl");

@@ -5,8 +5,8 @@
 /*
  * A client of registries (OCI distribution-spec 1.1, «Pull»; Docker's token authentication), by libcurl.
  *
- * What fails for a moment is tried again, from where it broke off: connections that break, stall or are refused, and
- * the statuses 408, 429 (after the time in Retry-After) and 5xx. Credentials go to the registry and to the realm that it
+ * What fails for a moment is tried again, from where it broke off: connections that break, stall or are refused, names
+ * that cannot be resolved at the moment (EAI_AGAIN), and the statuses 408, 429 (after the time in Retry-After) and 5xx. Credentials go to the registry and to the realm that it
  * names, and not with a redirection to another host.
  */
 
@@ -19,8 +19,14 @@
 struct error;
 struct registry;
 
+/* Without a transport, TLS; plain HTTP where that fails and the registry is insecure, or on the loopback interface. */
+enum transport { TRANSPORT_ANY, TRANSPORT_TLS, TRANSPORT_PLAIN };
+
 struct registry_options {
+	enum transport transport;
 	bool insecure;    /* without TLS, or with a certificate that nobody vouches for */
+	const char *ca;   /* a file of certificates, the caller's; NULL: where Docker and Podman have it, or the system's */
+	bool one_of_some; /* a mirror, which is not worth waiting for: others are asked after it */
 	bool quiet;       /* nothing on standard error about what is tried again */
 	long stall_s;     /* seconds without 1 KiB/s; 0: the default */
 	unsigned retries; /* after a failure without progress */

@@ -76,7 +76,7 @@ static int allow_resolver(const struct landlock *wall, struct error *err)
 	return allow_path(wall, real, err);
 }
 
-static int allow_all(const struct landlock *wall, const struct store *store, const char *readable,
+static int allow_all(const struct landlock *wall, const struct store *store, const char *const *readable,
 	int changeable, struct error *err)
 {
 	for (size_t i = 0; i < sizeof system_paths / sizeof *system_paths; i++)
@@ -85,14 +85,17 @@ static int allow_all(const struct landlock *wall, const struct store *store, con
 	for (size_t i = 0; i < sizeof own_paths / sizeof *own_paths; i++)
 		if (allow_own_path(wall, i, err) < 0)
 			return -1;
-	if (allow_resolver(wall, err) < 0 || (readable && allow_path(wall, readable, err) < 0))
+	for (; readable && *readable; readable++)
+		if (allow_path(wall, *readable, err) < 0)
+			return -1;
+	if (allow_resolver(wall, err) < 0)
 		return -1;
 	if (changeable >= 0 && landlock_allow(wall, changeable, LANDLOCK_CHANGE, err) < 0)
 		return -1;
 	return landlock_allow(wall, store->fd, LANDLOCK_CHANGE, err);
 }
 
-int wall_raise(const struct store *store, const char *readable, int changeable, struct error *err)
+int wall_raise(const struct store *store, const char *const *readable, int changeable, struct error *err)
 {
 	struct landlock wall = LANDLOCK_INIT;
 	/* Signals are not scoped: nsbox-unpack, which it ends where a pull fails, is outside. */

@@ -14,9 +14,9 @@ struct error;
 struct store;
 
 /*
- * Raises it around this process, for good. `readable`, or NULL: one more file or directory to be read, with what is below
- * it; where it is missing the caller will say so. `changeable`: a directory that may be changed, or -1.
+ * Raises it around this process, for good. `readable`, or NULL: more files or directories to be read, with what is below
+ * them, and a NULL at the end; where one is missing the caller will say so. `changeable`: a directory that may be changed, or -1.
  */
-int wall_raise(const struct store *store, const char *readable, int changeable, struct error *err);
+int wall_raise(const struct store *store, const char *const *readable, int changeable, struct error *err);
 
 #endif

@@ -8,6 +8,7 @@ import test_registry  # noqa: F401  each registers its tests
 import test_access  # noqa: F401
 import test_hostile  # noqa: F401
 import test_server  # noqa: F401
+import test_mirrors  # noqa: F401
 import test_store  # noqa: F401
 import test_run  # noqa: F401
 
