@@ -724,7 +724,8 @@ static void sweep_allocations(void)
 	sweep.plan->made = 0;
 	run_once(&no_fault, &sweep.outcome);
 	count = sweep.plan->made;
-	for (uint64_t i = 1; i <= count; i++) {
+	for (uint64_t i = 1 + (sweep.every ? sweep.offset % sweep.every : 0); i <= count;
+		i += sweep.every ?: 1) {
 		struct fault fault = {.kind = FAULT_ERROR, .process = 1, .call = i};
 
 		sweep.plan->made = 0;
