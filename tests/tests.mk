@@ -143,3 +143,9 @@ unit_tests += tests/unit/test_starter
 endif
 tests_unit_test_starter_SOURCES = tests/unit/test_starter.c src/image/start.c src/image/wall.c
 tests_unit_test_starter_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_keepers
+endif
+tests_unit_test_keepers_SOURCES = tests/unit/test_keepers.c
+tests_unit_test_keepers_LDADD = $(unit_ldadd)

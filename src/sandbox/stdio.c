@@ -300,15 +300,15 @@ void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, gid_t first_len
 }
 
 /*
- * Output pipes of root's are carried: /dev/stdout opens the pipe anew, so it has to belong to the sandbox's
- * id, and the caller's own pipe, which others may have too, shall not. Standard input is not read ahead of
- * the command (what it leaves belongs to who comes next), and its pipe is lent: stdio_give_pipes.
+ * Output pipes are carried: through /dev/stdout the command could open the other end, and read what others have written to
+ * the caller's own. Standard input is not read ahead of the command (what it leaves belongs to who comes next); root's
+ * is lent to the sandbox's id: stdio_give_pipes.
  */
 static int give_pipe(struct stdio *stdio, int index, struct error *err)
 {
 	char link[32];
 
-	if (is_nameless_pipe(index) && (index == 0 || geteuid() != 0)) {
+	if (is_nameless_pipe(index) && index == 0) {
 		/* By a description of its own: whether reads and writes wait is the description's, and the caller's stays. */
 		snprintf(link, sizeof link, "/proc/self/fd/%d", index);
 		stdio->child[index] = open(link, (index == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);

@@ -9,7 +9,8 @@
  * root, a file opened for reading can be opened again for writing, and a log opened for appending can be
  * truncated. So each of the caller's is classed first:
  *
- *     pipe without a name, /dev/null and its kin      passed on; pipes for root's output are carried
+ *     pipe without a name, for reading; /dev/null     passed on
+ *     pipe without a name, for writing                its bytes carried through a pipe
  *     terminal                                        opened anew through a read-only clone of its mount
  *     connected stream socket, FIFO                   its bytes carried through a pipe
  *     regular file, for reading                       opened anew through a read-only clone of its mount,

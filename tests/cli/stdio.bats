@@ -257,6 +257,31 @@ END
   [ "$output" = "[b'data\\n', b'error\\n'] True True" ]
 }
 
+@test "pipes: what others have written into an output pipe cannot be read from it" {
+  cat >run.py <<'END'
+import os, subprocess, sys
+script = """
+import os, select
+for fd in (1, 2):
+    other = os.open("/proc/self/fd/%d" % fd, os.O_RDONLY | os.O_NONBLOCK)
+    print("%d: %r" % (fd, os.read(other, 100) if select.select([other], [], [], 0.5)[0] else None), file=out)
+""".replace("file=out", "file=open('/workspace/seen', 'a')") + "print(open('/workspace/seen').read(), flush=True)"
+command = [sys.argv[1], "run", "python3", "-c", script] if len(sys.argv) < 3 else ["python3", "-c", script.replace("/workspace/seen", "seen")]
+pipes = [os.pipe() for _ in range(2)]
+for _, end in pipes:
+    os.write(end, b"secret of another writer\n")
+subprocess.run(command, stdin=subprocess.DEVNULL, stdout=pipes[0][1], stderr=pipes[1][1])
+for start, end in pipes:
+    os.close(end)
+    print(b"".join(iter(lambda: os.read(start, 100), b"")).decode(), end="")
+END
+  # Without a sandbox it works.
+  run timeout 20 python3 run.py - control
+  [[ $output = *"1: b'secret of another writer"* && $output = *"2: b'secret of another writer"* ]]
+  run timeout 20 python3 run.py "$nsbox"
+  [ "$output" = $'secret of another writer\n1: None\n2: None\n\nsecret of another writer' ]
+}
+
 @test "pipes: a command that waits for its reader to go away sees that" {
   start=$(milliseconds)
   run bash -c "'$nsbox' run --timeout 10 -- python3 -c '
