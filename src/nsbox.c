@@ -52,7 +52,10 @@ static int unknown_command(const char *name)
 {
 	char buffer[QUOTED_MAX];
 
-	fprintf(stderr, "nsbox: there is no command %s; see nsbox --help\n", quoted(name, buffer));
+	fprintf(stderr, "nsbox: there is no command %s; there are: ", quoted(name, buffer));
+	for (int i = 0; i < COMMANDS_COUNT; i++)
+		fprintf(stderr, "%s%s", i ? ", " : "", commands[i].name);
+	fprintf(stderr, "; see nsbox --help\n");
 	return EXIT_NSBOX_FAILED;
 }
 

@@ -67,8 +67,11 @@ static int unknown(const char *name)
 {
 	char buffer[QUOTED_MAX];
 
-	fprintf(stderr, "nsbox: there is no command %s of nsbox images; see nsbox images --help\n",
+	fprintf(stderr, "nsbox: there is no command %s of nsbox images; there are: ",
 		quoted(name, buffer));
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		fprintf(stderr, "%s%s", i ? ", " : "", commands[i].name);
+	fprintf(stderr, "; see nsbox images --help\n");
 	return EXIT_FAILED;
 }
 
