@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `nsbox run --image`: from the record of an image to a spec. See image_root.h. */
+/* `nsbox run --image`, and the images of --lang: from the store to a spec. See image_root.h. */
 #define _GNU_SOURCE
 #include "cli/image_root.h"
 
@@ -7,108 +7,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/image_program.h"
 #include "cli/run_options.h"
-#include "image/record.h"
-#include "image/store.h"
+#include "image/program.h"
+#include "image/root.h"
+#include "language/language.h"
+#include "language/root.h"
+#include "sandbox/spec.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
 static int pull(const struct run_options *options, const char *name, struct error *err)
 {
-	char *argv[6] = {(char *)"pull"};
-	size_t count = 1;
+	char *argv[IMAGE_PULL_ARGV_MAX];
 	int status;
 
-	if (options->no_config)
-		argv[count++] = (char *)"--no-config";
-	if (options->config_file) {
-		argv[count++] = (char *)"--config";
-		argv[count++] = (char *)options->config_file;
-	}
-	argv[count++] = (char *)"--";
-	argv[count++] = (char *)name;
+	image_pull_argv(name, false, options->config_file, options->no_config, argv);
 	status = image_program_run(argv, true, err);
-
 	if (status <= 0)
 		return status;
 	return error_set(err, 0, "the image %s could not be pulled", name);
 }
 
-/* Returns 1 where the store has no such image. */
-static int load(const struct reference *reference, struct store *store, struct image_record *ret,
-	struct error *err)
+/* Fetches what is missing, and says so: that can take a while. */
+static int pull_missing(const struct run_options *options, const struct reference *reference, struct error *err)
 {
-	int r = store_open(false, store, err);
+	char name[REFERENCE_MAX + 1];
 
-	if (r == 0)
-		r = record_load(store, reference, ret, err);
-	if (r != 0)
-		store_close(store);
-	return r;
+	reference_format_short(reference, name);
+	fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n", name, reference->registry);
+	return pull(options, name, err);
 }
 
-static int find_image(const struct run_options *options, struct store *store,
-	struct image_record *ret, struct error *err)
+static int find_image(const struct run_options *options, struct image *ret, struct error *err)
 {
 	char name[REFERENCE_MAX + 1];
 	struct reference reference;
+	bool fetch = options->pull != PULL_NEVER;
 	int r = 1;
 
 	if (reference_parse(options->image, &reference, err) < 0)
 		return -1;
 	reference_format_short(&reference, name);
-	store->fd = -1;
-	if (options->pull != PULL_ALWAYS)
-		r = load(&reference, store, ret, err);
-	if (r == 1 && reference_is_local(&reference))
-		return reference_refuse_local(&reference, err);
-	if (r == 1 && options->pull != PULL_NEVER) {
-		if (options->pull == PULL_MISSING)
-			fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n",
-				name, reference.registry);
-		if (pull(options, name, err) < 0)
+	/* Of an image that is built here nothing newer can be fetched. */
+	fetch = fetch && !reference_is_local(&reference);
+	if (!fetch || options->pull != PULL_ALWAYS)
+		r = image_open(&reference, ret, err);
+	if (r == 1 && fetch) {
+		if ((options->pull == PULL_ALWAYS ? pull(options, name, err) : pull_missing(options, &reference, err)) < 0)
 			return -1;
-		r = load(&reference, store, ret, err);
+		r = image_open(&reference, ret, err);
 	}
-	if (r <= 0)
-		return r;
-	error_set(err, 0, "there is no image %s in the store", name);
-	return error_hint(err, "fetch it with: nsbox pull %s", name);
-}
-
-/* The topmost first, as overlayfs has them. The locks are kept by the process. */
-static int take_layers(const struct store *store, const struct image_record *record,
-	struct spec *spec, struct error *err)
-{
-	size_t count = 0;
-
-	spec->root_layers = xcalloc(record->layers_count + 1, sizeof *spec->root_layers);
-	for (size_t i = record->layers_count; i-- > 0;) {
-		char name[STORE_NAME_MAX];
-		int lock, tree;
-
-		if (record->layers[i].hidden)
-			break;
-		tree = store_open_layer(store, record->layers[i].chain_id, &lock, err);
-		if (tree < 0)
-			return error_hint(err, "pull or import the image again");
-		close_fd(&tree);
-		spec->root_layers[count++] = xasprintf("%s/%s/fs", store->path,
-			store_layer_name(record->layers[i].chain_id, name));
-	}
-	return 0;
-}
-
-/* Places that a program of the image expects to be there. */
-static void take_directories(const struct image_record *record, struct spec *spec)
-{
-	if (record->working_directory && record->working_directory[0] == '/')
-		spec_add_directory(spec, record->working_directory);
-	for (char **volume = record->volumes; volume && *volume; volume++)
-		if (**volume == '/')
-			spec_add_directory(spec, *volume);
+	return r > 0 ? image_missing(&reference, err) : r;
 }
 
 /* image-spec, config.md: Entrypoint and Cmd. What is on the command line stands for Cmd. */
@@ -131,37 +81,16 @@ static int take_command(const struct run_options *options, const struct image_re
 	return error_hint(err, "nsbox run --image %s COMMAND…", options->image);
 }
 
-static void take_env(const struct image_record *record, struct exec_spec *exec)
+static int take_image(struct run_options *options, const struct image *image, uint64_t timeout_ms,
+	struct error *err)
 {
-	for (char **entry = record->env; entry && *entry; entry++) {
-		char *equals = strchr(*entry, '=');
-		cleanup_free char *name = NULL;
-
-		if (!equals || equals == *entry)
-			continue;
-		name = xmemdup(*entry, (size_t)(equals - *entry));
-		exec_set_env(exec, name, equals + 1);
-	}
-}
-
-static int take_record(struct run_options *options, const struct store *store,
-	const struct image_record *record, uint64_t timeout_ms, struct error *err)
-{
+	const struct image_record *record = &image->record;
 	struct spec *spec = &options->spec;
 	struct exec_spec *exec = &spec->execs[spec->execs_count];
-	char name[REFERENCE_MAX + 1];
 
-	spec->root = ROOT_IMAGE;
-	free(spec->root_path);
-	spec->root_path = xstrdup(reference_format(&record->reference, name));
-	if (take_layers(store, record, spec, err) < 0)
+	image_set_root(image, options->user_given, spec);
+	if (!spec->stop_signal && image_stop_signal(image, &spec->stop_signal, err) < 0)
 		return -1;
-	if (!options->user_given) {
-		spec->uid = record->uid;
-		spec->gid = record->gid;
-		spec->home = record->home && record->home[0] == '/' ? xstrdup(record->home) : NULL;
-	}
-	take_directories(record, spec);
 	spec->execs_count++;
 	exec->timeout_ms = timeout_ms;
 	exec->stdin_kind = STDIN_INHERIT;
@@ -169,20 +98,77 @@ static int take_record(struct run_options *options, const struct store *store,
 	exec->cwd = record->working_directory && record->working_directory[0] == '/'
 			    ? xstrdup(record->working_directory)
 			    : NULL;
-	take_env(record, exec);
+	exec_add_env(exec, spec->root_env);
 	return take_command(options, record, exec, err);
 }
 
 int image_root_prepare(struct run_options *options, uint64_t timeout_ms, struct error *err)
 {
-	struct image_record record;
-	struct store store;
+	struct image image;
 	int r;
 
-	if (find_image(options, &store, &record, err) < 0)
+	if (find_image(options, &image, err) < 0)
 		return -1;
-	r = take_record(options, &store, &record, timeout_ms, err);
-	record_free(&record);
-	store_close(&store);
-	return r;
+	r = take_image(options, &image, timeout_ms, err);
+	image_close(&image);
+	return r < 0 ? -1 : image_hold_layers(&options->spec, err);
+}
+
+/* --pull says more of it than the configuration. */
+static enum image_policy policy_of(const struct run_options *options)
+{
+	if (options->pull_given)
+		return options->pull == PULL_NEVER ? IMAGE_POLICY_STORED : IMAGE_POLICY_PULL;
+	return options->image_policy;
+}
+
+/* Takes an image that has to be fetched. */
+static int fetch(const char *name, struct run_options *options, struct error *err)
+{
+	cleanup_free char *missing = NULL;
+	struct reference reference;
+	int r;
+
+	if (reference_parse(name, &reference, err) < 0 ||
+		(options->pull == PULL_ALWAYS ? pull(options, name, err) : pull_missing(options, &reference, err)) < 0)
+		return -1;
+	r = image_choose_root(name, options->user_given, &options->spec, &missing, err);
+	return r > 0 ? image_missing(&reference, err) : r;
+}
+
+/* By the policy. That nothing can be fetched is a mistake of who asks for it here and now, and for one language only. */
+static int choose(const struct language *language, struct run_options *options, struct error *err)
+{
+	const char *remote = language_remote_image(language);
+	bool told = options->pull_given && options->pull != PULL_NEVER;
+	cleanup_free char *missing = NULL;
+	int r;
+
+	if (remote && told && options->pull == PULL_ALWAYS)
+		return fetch(remote, options, err);
+	r = language_choose_root(
+		language, policy_of(options), options->user_given, &options->spec, &missing, err);
+	if (r > 0)
+		return fetch(missing, options, err);
+	if (r < 0 || remote || !told || (options->pull == PULL_MISSING && options->spec.root == ROOT_IMAGE))
+		return r;
+	error_set(err, 0, "--pull: no image of %s is known that could be fetched", language_title(language));
+	return error_hint(err, "name one with --image");
+}
+
+int image_root_for_language(const struct language *language, struct run_options *options, struct error *err)
+{
+	struct image image;
+
+	if (options->spec.root == ROOT_DIRECTORY || options->no_image)
+		return 0;
+	if (options->image) {
+		if (find_image(options, &image, err) < 0)
+			return -1;
+		image_set_root(&image, options->user_given, &options->spec);
+		image_close(&image);
+	} else if (choose(language, options, err) < 0) {
+		return -1;
+	}
+	return image_hold_layers(&options->spec, err);
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct error;
+struct language;
 struct run_options;
 
 /*
@@ -13,5 +14,11 @@ struct run_options;
  * `timeout_ms` is the command's.
  */
 int image_root_prepare(struct run_options *options, uint64_t timeout_ms, struct error *err);
+
+/*
+ * --lang: the root that the language's code runs in, by --image, --pull and the configuration, into options->spec. Of an
+ * image only that: its command is not the language's. Fetches and locks as above.
+ */
+int image_root_for_language(const struct language *language, struct run_options *options, struct error *err);
 
 #endif

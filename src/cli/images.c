@@ -2,7 +2,7 @@
 /* `nsbox pull` and `nsbox images`: what nsbox-image does. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/image_program.h"
+#include "image/program.h"
 #include "util/error.h"
 
 int cmd_pull(int argc, char **argv)

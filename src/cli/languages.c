@@ -187,7 +187,7 @@ static void warm(struct options *options, const struct language *language)
 	const struct run_control control = {.cancel_fd = -1, .forward_signals = true};
 	cleanup_free char *path = NULL, *output = NULL;
 	struct error err = {0};
-	int result = warm_language(language, false, &control, &path, &output, &err);
+	int result = warm_language(language, NULL, false, &control, &path, &output, &err);
 
 	if (result > 0)
 		printf("%s: %s\n", language_name(language), path);

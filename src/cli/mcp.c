@@ -12,6 +12,7 @@
 #include "mcp/server.h"
 #include "sandbox/spec.h"
 #include "seccomp/load.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/parse.h"
 
@@ -27,6 +28,11 @@ static const char help[] =
 	"      --timeout TIME       wall time of a call that asks for none (30s)\n"
 	"      --max-timeout TIME   the most that a call may ask for (5m)\n"
 	"      --max-parallel N     calls that run at one time; more wait (twice the CPUs, at least 4)\n"
+	"      --image-policy stored|host|pull\n"
+	"                           what a call without an image runs in: the language's image when it is in the\n"
+	"                           store, else the host's toolchain; always that; or the image, fetched (stored)\n"
+	"      --allow-image GLOB   images that a call may name besides the languages' own; may be given again\n"
+	"      --allow-pull         fetch images that are allowed and not in the store\n"
 	"      --seccomp NAME|FILE  the filter of the calls' system calls, as for nsbox run (default)\n"
 	"      --config FILE        what no option says is as in this file, not as in nsbox.conf(5)\n"
 	"      --no-config          no file is read\n"
@@ -41,6 +47,9 @@ enum {
 	OPTION_TIMEOUT,
 	OPTION_MAX_TIMEOUT,
 	OPTION_MAX_PARALLEL,
+	OPTION_IMAGE_POLICY,
+	OPTION_ALLOW_IMAGE,
+	OPTION_ALLOW_PULL,
 	OPTION_SECCOMP,
 	OPTION_CONFIG,
 	OPTION_NO_CONFIG,
@@ -52,6 +61,9 @@ static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPTION_TIMEOUT},
 	{"max-timeout", required_argument, NULL, OPTION_MAX_TIMEOUT},
 	{"max-parallel", required_argument, NULL, OPTION_MAX_PARALLEL},
+	{"image-policy", required_argument, NULL, OPTION_IMAGE_POLICY},
+	{"allow-image", required_argument, NULL, OPTION_ALLOW_IMAGE},
+	{"allow-pull", no_argument, NULL, OPTION_ALLOW_PULL},
 	{"seccomp", required_argument, NULL, OPTION_SECCOMP},
 	{"config", required_argument, NULL, OPTION_CONFIG},
 	{"no-config", no_argument, NULL, OPTION_NO_CONFIG},
@@ -65,6 +77,9 @@ enum origin { ORIGIN_NOBODY, ORIGIN_CONFIG, ORIGIN_OPTION };
 struct settings {
 	struct mcp_options options;
 	enum origin memory, max_memory, timeout, max_timeout, max_parallel;
+	bool image_policy; /* an option has said it */
+	char **allow_images; /* of argv, NULL-terminated; NULL: none was given */
+	size_t allow_images_count;
 	const char *seccomp;
 	const char *config_file;
 	bool no_config;
@@ -91,14 +106,29 @@ static int set_option(int option, const char *value, struct settings *settings, 
 		settings->max_parallel = ORIGIN_OPTION;
 		return parse_count("--max-parallel", value, 1, MCP_PARALLEL_LIMIT,
 			&options->parallel_max, err);
+	case OPTION_IMAGE_POLICY:
+		settings->image_policy = true;
+		return image_policy_parse("--image-policy", value, &options->image_policy, err);
+	case OPTION_ALLOW_IMAGE:
+		settings->allow_images = xrealloc(settings->allow_images, settings->allow_images_count + 2,
+			sizeof *settings->allow_images);
+		settings->allow_images[settings->allow_images_count++] = (char *)value;
+		settings->allow_images[settings->allow_images_count] = NULL;
+		options->allow_images = settings->allow_images;
+		return 0;
+	case OPTION_ALLOW_PULL:
+		options->allow_pull = true;
+		return 0;
 	case OPTION_SECCOMP:
 		settings->seccomp = value;
 		return 0;
 	case OPTION_CONFIG:
 		settings->config_file = value;
+		options->pull_config.file = value;
 		return 0;
 	case OPTION_NO_CONFIG:
 		settings->no_config = true;
+		options->pull_config.none = true;
 		return 0;
 	}
 	return error_set(err, 0, "unknown option");
@@ -140,6 +170,11 @@ static void use_config(const struct config *config, struct settings *settings)
 		&settings->max_timeout);
 	if (config->given[CONFIG_MCP_MAX_PARALLEL] && settings->max_parallel == ORIGIN_NOBODY)
 		options->parallel_max = config->mcp.parallel_max;
+	if (config->given[CONFIG_IMAGE_POLICY] && !settings->image_policy)
+		options->image_policy = config->image_policy;
+	if (!options->allow_images)
+		options->allow_images = config->mcp.allow_images;
+	options->allow_pull |= config->mcp.allow_pull;
 	options->config = config;
 }
 
@@ -283,15 +318,18 @@ int cmd_mcp(int argc, char **argv)
 {
 	struct settings settings = {.no_config = false};
 	struct error err = {0};
-	int parsed;
+	int parsed, status;
 
 	mcp_options_init(&settings.options);
 	parsed = parse_options(argc, argv, &settings, &err);
-	if (parsed < 0)
-		return fail(&err);
-	if (parsed > 0) {
+	if (parsed < 0) {
+		status = fail(&err);
+	} else if (parsed > 0) {
 		fputs(help, stdout);
-		return 0;
+		status = 0;
+	} else {
+		status = serve(&settings);
 	}
-	return serve(&settings);
+	free(settings.allow_images);
+	return status;
 }

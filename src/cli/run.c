@@ -26,6 +26,7 @@
 #include "cli/run_options.h"
 #include "config/config.h"
 #include "language/language.h"
+#include "language/root.h"
 #include "report/report.h"
 #include "sandbox/sandbox.h"
 #include "seccomp/load.h"
@@ -55,17 +56,6 @@ static void set_env_default(struct exec_spec *exec, const char *name, const char
 		exec_set_env(exec, name, value);
 }
 
-/* Puts every variable of `from` into exec's environment. */
-static void merge_env(struct exec_spec *exec, const struct exec_spec *from)
-{
-	for (char **entry = from->env; entry && *entry; entry++) {
-		char *equals = strchr(*entry, '=');
-		cleanup_free char *name = xmemdup(*entry, (size_t)(equals - *entry));
-
-		exec_set_env(exec, name, equals + 1);
-	}
-}
-
 /*
  * The defaults are under what the language has set, then come the configuration's variables, and the caller's on
  * top.
@@ -76,14 +66,14 @@ static void set_env(struct exec_spec *exec, const struct run_options *options)
 
 	set_env_default(exec, "PATH", DEFAULT_PATH);
 	set_env_default(exec, "HOME", spec_home(&options->spec));
-	if (!options->image)
+	if (options->spec.root != ROOT_IMAGE)
 		set_env_default(exec, "USER", root ? "root" : "user");
 	set_env_default(exec, "LANG", "C.UTF-8");
 	if (options->spec.tty)
 		set_env_default(exec, "TERM", getenv("TERM"));
 	config_apply_to_exec(&options->config, exec);
-	merge_env(exec, &options->file_env);
-	merge_env(exec, &options->env);
+	exec_add_env(exec, options->file_env.env);
+	exec_add_env(exec, options->env.env);
 }
 
 /* Reads the code from a file, or from standard input, which is then used up. */
@@ -100,6 +90,16 @@ static int read_code(const char *file, char **ret, size_t *ret_length, struct er
 	if (errno == EFBIG)
 		return error_set(err, 0, "the code in %s is larger than 16 MiB", name);
 	return error_set(err, errno, "reading the code from %s", name);
+}
+
+/* What else there is where the toolchain is missing: an image in the store would be taken, or another than this one. */
+static void add_image_hint(const struct run_options *options, const struct language *language, struct error *err)
+{
+	if (options->spec.root == ROOT_HOST && !options->no_image &&
+		(options->pull_given || options->image_policy != IMAGE_POLICY_HOST))
+		language_add_image_hint(language, err);
+	if (options->spec.root == ROOT_IMAGE && !err->hint[0])
+		error_hint(err, "name another one with --image, or take the host's toolchain with --image none");
 }
 
 /* --lang: the language says what is executed. */
@@ -119,8 +119,13 @@ static int prepare_code(struct run_options *options, uint64_t timeout_ms, struct
 		language_free(language);
 		return -1;
 	}
-	status = language_prepare(language, code ? code : read, length,
-		code ? arguments : arguments + 1, timeout_ms, spec, err);
+	status = image_root_for_language(language, options, err);
+	if (status == 0) {
+		status = language_prepare(language, code ? code : read, length, code ? arguments : arguments + 1,
+			timeout_ms, spec, err);
+		if (status < 0)
+			add_image_hint(options, language, err);
+	}
 	language_free(language);
 	if (status < 0)
 		return -1;
@@ -149,12 +154,15 @@ static int build_spec(struct run_options *options, struct error *err)
 	struct spec *spec = &options->spec;
 	struct exec_spec *last;
 
-	if (options->image && image_root_prepare(options, timeout_ms, err) < 0)
-		return -1;
-	else if (!options->image && !options->language)
+	if (options->language) {
+		if (prepare_code(options, timeout_ms, err) < 0)
+			return -1;
+	} else if (options->image) {
+		if (image_root_prepare(options, timeout_ms, err) < 0)
+			return -1;
+	} else {
 		prepare_command(options, timeout_ms);
-	else if (options->language && prepare_code(options, timeout_ms, err) < 0)
-		return -1;
+	}
 	for (size_t i = 0; i < spec->execs_count; i++)
 		set_env(&spec->execs[i], options);
 	last = &spec->execs[spec->execs_count - 1];

@@ -226,11 +226,12 @@ static int apply_rootfs(
 	return 0;
 }
 
-/* The image is looked for later: see image_root.h. */
+/* The image is looked for later: see image_root.h. «none» is a word here: docker.io/library/none names an image. */
 static int apply_image(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
-	options->image = argument;
+	options->no_image = strcmp(argument, "none") == 0;
+	options->image = options->no_image ? NULL : argument;
 	return 0;
 }
 
@@ -247,6 +248,12 @@ static int apply_pull(
 			return 0;
 		}
 	return error_set(err, 0, "%s: %s is none of missing, always and never", what, quoted(argument, buffer));
+}
+
+static int apply_stop_signal(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	return parse_signal(what, argument, &options->spec.stop_signal, err);
 }
 
 static int apply_entrypoint(
@@ -388,12 +395,14 @@ static const struct run_option table[] = {
 
 	{"Files", 0, "rootfs", "DIR", apply_rootfs,
 		"this directory as the root, which stays unchanged (the host's /usr)", false, 0},
-	{NULL, 0, "image", "NAME", apply_image,
+	{NULL, 0, "image", "NAME|none", apply_image,
 		"an image as the root, with its command, user and environment", false, 0},
 	{NULL, 0, "pull", "missing|always|never", apply_pull,
-		"when to fetch the image from its registry (missing)", false, 0},
+		"when to fetch the image, or that of --lang, from its registry", false, 0},
 	{NULL, 0, "entrypoint", "PROGRAM", apply_entrypoint,
 		"instead of the image's own; empty: none", false, 0},
+	{NULL, 0, "stop-signal", "SIGNAL", apply_stop_signal,
+		"what a SIGTERM becomes for the command (SIGTERM; the image's)", false, 0},
 	{NULL, 0, "read-only", NULL, NULL,
 		"no writing to the root", false, FLAG(spec.root_read_only)},
 	{NULL, 0, "bind", "SRC:DST[:ro]", apply_bind,
@@ -616,13 +625,15 @@ static bool code_from_stdin(const struct run_options *options)
 
 static int check_image(const struct run_options *options, struct error *err)
 {
-	if (!options->image && (options->entrypoint || options->pull_given))
-		return error_set(err, 0, "--%s is for --image NAME, which is missing",
-			options->entrypoint ? "entrypoint" : "pull");
-	if (options->image && options->spec.root == ROOT_DIRECTORY)
-		return error_set(err, 0, "--image and --rootfs contradict each other");
-	if (options->image && options->language)
-		return error_set(err, 0, "--lang takes the host's toolchains, or those of --rootfs; not those of --image");
+	if (options->entrypoint && options->language)
+		return error_set(err, 0, "--entrypoint is for the command of an image, and --lang has one of its own");
+	if (!options->image && options->entrypoint)
+		return error_set(err, 0, "--entrypoint is for --image NAME, which is missing");
+	if (!options->image && options->pull_given && (!options->language || options->no_image))
+		return error_set(err, 0, "--pull is for --image NAME or --lang, %s",
+			options->no_image ? "and contradicts --image none" : "which is missing");
+	if ((options->image || options->pull_given) && options->spec.root == ROOT_DIRECTORY)
+		return error_set(err, 0, "--%s and --rootfs contradict each other", options->image ? "image" : "pull");
 	return 0;
 }
 
@@ -654,6 +665,7 @@ static int apply_configuration(struct run_options *options, struct error *err)
 	config_apply_to_spec(config, &options->spec);
 	options->timeout_given = config->given[CONFIG_LIMITS_TIMEOUT];
 	options->timeout_ms = config->timeout_ms;
+	options->image_policy = config->image_policy;
 	options->limits_given |= config->given[CONFIG_CGROUP];
 	return 0;
 }

@@ -33,7 +33,9 @@ struct run_options {
 	const char *code;	   /* -c */
 	char **operands;	   /* what follows the options, NULL-terminated */
 	char *workdir;		   /* owned */
-	const char *image;	   /* of argv; NULL: no image */
+	const char *image;	   /* of argv; NULL: none is named */
+	bool no_image;		   /* --image none: whatever the configuration says */
+	enum image_policy image_policy; /* of --lang */
 	enum { PULL_MISSING, PULL_ALWAYS, PULL_NEVER } pull;
 	const char *entrypoint; /* of argv; empty: none, whatever the image says */
 	bool user_given, pull_given;

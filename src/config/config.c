@@ -113,6 +113,11 @@ static int parse_network(const char *what, const char *text, void *ret, struct e
 	return 0;
 }
 
+static int parse_policy(const char *what, const char *text, void *ret, struct error *err)
+{
+	return image_policy_parse(what, text, ret, err);
+}
+
 static void replace(char **text, const char *with)
 {
 	free(*text);
@@ -181,12 +186,16 @@ static const struct key keys[CONFIG_KEY_MAX] = {
 		parse_seccomp},
 	[CONFIG_CGROUP] = {"cgroup", FIELD(cgroup), "an absolute path", false, parse_path},
 	[CONFIG_REQUIRE_CGROUP] = {"require_cgroup", FIELD(require_cgroup), "true or false", false, NULL},
+	[CONFIG_IMAGE_POLICY] = {"image_policy", FIELD(image_policy), IMAGE_POLICY_NAMES, false, parse_policy},
 	[CONFIG_MCP_MEMORY] = {"mcp.memory", FIELD(mcp.memory_bytes), SIZE, true, parse_memory},
 	[CONFIG_MCP_MAX_MEMORY] = {"mcp.max_memory", FIELD(mcp.memory_max_bytes), SIZE, true, parse_memory},
 	[CONFIG_MCP_TIMEOUT] = {"mcp.timeout", FIELD(mcp.timeout_ms), TIME, true, parse_finite_timeout},
 	[CONFIG_MCP_MAX_TIMEOUT] = {"mcp.max_timeout", FIELD(mcp.timeout_max_ms), TIME, true, parse_finite_timeout},
 	[CONFIG_MCP_MAX_PARALLEL] = {"mcp.max_parallel", FIELD(mcp.parallel_max), "a whole number", true, parse_parallel},
+	[CONFIG_MCP_ALLOW_PULL] = {"mcp.allow_pull", FIELD(mcp.allow_pull), "true or false", false, NULL},
 };
+
+static const char ALLOW_IMAGE[] = "mcp.allow_image";
 /* clang-format on */
 
 const char *config_key_name(enum config_key key)
@@ -240,6 +249,8 @@ static int unknown_key(const char *name, const char *group, struct error *err)
 		add_name(list, sizeof list, "env", strlen("env"));
 		add_name(list, sizeof list, "registries", strlen("registries"));
 	}
+	if (strcmp(group, "mcp") == 0)
+		add_name(list, sizeof list, ALLOW_IMAGE + skip, strlen(ALLOW_IMAGE + skip));
 	return error_set(err, 0, "%s: unknown key; %s%s there are %s", quoted(name, buffer),
 		*group ? "in " : "", *group ? group : "here", list);
 }
@@ -322,6 +333,24 @@ static int read_env(struct config *config, const json_t *object, struct error *e
 	return 0;
 }
 
+/* One pattern, or several in an array. Those of one file are in place of another's. */
+static int read_allow_images(struct config *config, const json_t *value, struct error *err)
+{
+	static const char expected[] = "a pattern such as \"ghcr.io/owner/*\", or an array of them";
+	size_t count = json_is_array(value) ? json_array_size(value) : 1;
+
+	strings_free(config->mcp.allow_images);
+	config->mcp.allow_images = xcalloc(count + 1, sizeof *config->mcp.allow_images);
+	for (size_t i = 0; i < count; i++) {
+		const json_t *pattern = json_is_array(value) ? json_array_get(value, i) : value;
+
+		if (!json_is_string(pattern))
+			return wrong_type(ALLOW_IMAGE, expected, pattern, err);
+		config->mcp.allow_images[i] = xstrdup(json_string_value(pattern));
+	}
+	return 0;
+}
+
 /* Reads the members of an object: of the whole file, or of `group`. */
 static int read_members(
 	struct config *config, const char *group, const json_t *object, struct error *err)
@@ -341,6 +370,8 @@ static int read_members(
 			result = read_env(config, value, err);
 		else if (strcmp(name, "registries") == 0)
 			result = config_registries_read(&config->registries, value, err);
+		else if (strcmp(name, ALLOW_IMAGE) == 0)
+			result = read_allow_images(config, value, err);
 		else if (!is_group(name))
 			result = unknown_key(name, group, err);
 		else if (!json_is_object(value))
@@ -473,6 +504,7 @@ void config_free(struct config *config)
 		free(*entry);
 	free(config->env.env);
 	config_registries_free(&config->registries);
+	strings_free(config->mcp.allow_images);
 	config_init(config);
 }
 
@@ -513,10 +545,5 @@ void config_apply_to_spec(const struct config *config, struct spec *spec)
 
 void config_apply_to_exec(const struct config *config, struct exec_spec *exec)
 {
-	for (char **entry = config->env.env; entry && *entry; entry++) {
-		char *equals = strchr(*entry, '=');
-		cleanup_free char *name = xmemdup(*entry, (size_t)(equals - *entry));
-
-		exec_set_env(exec, name, equals + 1);
-	}
+	exec_add_env(exec, config->env.env);
 }

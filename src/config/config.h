@@ -16,11 +16,15 @@
 #include <stdint.h>
 
 #include "config/registries.h"
+#include "language/root.h"
 #include "sandbox/spec.h"
 
 struct error;
 
-/* Keys with one value each. «env» and «registries» are not among them: their own keys are names of variables and hosts. */
+/*
+ * Keys with one value each. «env» and «registries» are not among them: their own keys are names of variables and hosts. Nor
+ * is «mcp.allow_image», a list.
+ */
 enum config_key {
 	CONFIG_LIMITS_MEMORY,
 	CONFIG_LIMITS_DISK,
@@ -34,11 +38,13 @@ enum config_key {
 	CONFIG_SECCOMP,
 	CONFIG_CGROUP,
 	CONFIG_REQUIRE_CGROUP,
+	CONFIG_IMAGE_POLICY,
 	CONFIG_MCP_MEMORY,
 	CONFIG_MCP_MAX_MEMORY,
 	CONFIG_MCP_TIMEOUT,
 	CONFIG_MCP_MAX_TIMEOUT,
 	CONFIG_MCP_MAX_PARALLEL,
+	CONFIG_MCP_ALLOW_PULL,
 	CONFIG_KEY_MAX,
 };
 
@@ -49,6 +55,8 @@ struct config_mcp {
 	uint64_t memory_bytes, memory_max_bytes;
 	uint64_t timeout_ms, timeout_max_ms;
 	uint32_t parallel_max;
+	bool allow_pull;
+	char **allow_images; /* patterns; owned, NULL-terminated; NULL when not given */
 };
 
 struct config {
@@ -59,6 +67,7 @@ struct config {
 	char *seccomp_name; /* owned: seccomp_is_name, or an absolute path; NULL when not given */
 	char *cgroup; /* owned: an absolute path; NULL when not given */
 	bool require_cgroup;
+	enum image_policy image_policy;
 	struct exec_spec env; /* only its env */
 	struct config_mcp mcp;
 	struct config_registries registries;
@@ -84,7 +93,7 @@ const char *config_key_name(enum config_key key);
 
 /*
  * Puts what is given into *spec: limits, network, seccomp and cgroup. The time limit and the environment belong to
- * commands, and the rest to `nsbox mcp`.
+ * commands, image_policy to languages, and the rest to `nsbox mcp`.
  */
 void config_apply_to_spec(const struct config *config, struct spec *spec);
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/trust.h"
@@ -142,28 +143,54 @@ const char *store_image_name(const struct reference *reference, char buffer[STOR
 	return buffer;
 }
 
+/* Opens the layer's directory and locks it, shared. `dir` and `name` as in openat; `shown` and `store` are for errors. */
+static int lock_layer(int dir, const char *name, const char *shown, const char *store, struct error *err)
+{
+	cleanup_close int lock = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat locked, named;
+
+	if (lock < 0)
+		return error_set(err, errno, "layer %.19s of the store %s", shown, store);
+	if (flock(lock, LOCK_SH) < 0)
+		return error_set(err, errno, "locking layer %.19s of the store %s", shown, store);
+	/* Removal takes the name away first, under its own lock. */
+	if (fstat(lock, &locked) < 0 || fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
+		locked.st_ino != named.st_ino || locked.st_dev != named.st_dev)
+		return error_set(err, ENOENT, "layer %.19s of the store %s was removed just now", shown, store);
+	return move_fd(&lock);
+}
+
+static int open_tree_of(int lock, const char *shown, const char *store, struct error *err)
+{
+	int tree = openat(lock, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return tree < 0 ? error_set(err, errno, "layer %.19s of the store %s", shown, store) : tree;
+}
+
 int store_open_layer(
 	const struct store *store, const char *chain_id, int *ret_lock, struct error *err)
 {
-	cleanup_close int lock = -1, tree = -1;
 	char name[STORE_NAME_MAX];
-	struct stat locked, named;
+	cleanup_close int lock = lock_layer(store->fd, store_layer_name(chain_id, name), chain_id, store->path, err);
+	int tree = lock < 0 ? -1 : open_tree_of(lock, chain_id, store->path, err);
 
-	store_layer_name(chain_id, name);
-	lock = openat(store->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (lock < 0)
-		return error_set(err, errno, "layer %.19s of the store %s", chain_id, store->path);
-	if (flock(lock, LOCK_SH) < 0)
-		return error_set(
-			err, errno, "locking layer %.19s of the store %s", chain_id, store->path);
-	/* Removal takes the name away first, under its own lock. */
-	if (fstat(lock, &locked) < 0 || fstatat(store->fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
-		locked.st_ino != named.st_ino || locked.st_dev != named.st_dev)
-		return error_set(err, ENOENT, "layer %.19s of the store %s was removed just now",
-			chain_id, store->path);
-	tree = openat(lock, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (tree < 0)
-		return error_set(err, errno, "layer %.19s of the store %s", chain_id, store->path);
-	*ret_lock = move_fd(&lock);
-	return move_fd(&tree);
+	if (tree >= 0)
+		*ret_lock = move_fd(&lock);
+	return tree;
+}
+
+int store_hold_layer(const char *tree, struct error *err)
+{
+	cleanup_free char *layer = xasprintf("%.*s", (int)(strrchr(tree, '/') - tree), tree);
+	cleanup_free char *store = NULL;
+	const char *name = strrchr(layer, '/') + 1;
+	char shown[DIGEST_SIZE];
+	cleanup_close int lock = -1, fs = -1;
+
+	store = xasprintf("%.*s", (int)(name - layer - (ptrdiff_t)(sizeof "/layers/" - 1)), layer);
+	snprintf(shown, sizeof shown, "sha256:%.64s", name);
+	lock = lock_layer(AT_FDCWD, layer, shown, store, err);
+	if (lock >= 0)
+		fs = open_tree_of(lock, shown, store, err);
+	return fs < 0 ? -1 : move_fd(&lock);
 }

@@ -59,4 +59,10 @@ const char *store_image_name(const struct reference *reference, char buffer[STOR
 int store_open_layer(
 	const struct store *store, const char *chain_id, int *ret_lock, struct error *err);
 
+/*
+ * The lock alone, of the layer whose tree is at the path `tree`, as specs have it («STORE/layers/HEX/fs»): a descriptor,
+ * or -1 where the layer is not there any more.
+ */
+int store_hold_layer(const char *tree, struct error *err);
+
 #endif

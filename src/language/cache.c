@@ -40,6 +40,11 @@ char *cache_path(const struct language *language, const struct choice *choice)
 	if (!directory || !choice->toolchain->cache_argv || !choice->programs ||
 		choice->toolchain->needs_count == 0)
 		return NULL;
+	if (choice->image_digest && !choice->own_image)
+		return NULL;
+	if (choice->image_digest)
+		return xasprintf("%s/%s-image-%s", directory, language->name,
+			choice->image_digest + strlen("sha256:"));
 	if (!choice->programs[0].location.file ||
 		stat(choice->programs[0].location.file, &status) < 0)
 		return NULL;

@@ -13,6 +13,9 @@
  * (flock) meanwhile: so of several processes one fills it, and what a killed one left is taken over and
  * emptied by the next.
  *
+ * The toolchain of an image is named by the image's digest, so that no other ever takes its cache. Only images that
+ * the language's file names have one: the command that fills it is the image's, and what it writes is on the host.
+ *
  *     $XDG_CACHE_HOME/nsbox/LANGUAGE-TOOLCHAIN, else ~/.cache/nsbox/LANGUAGE-TOOLCHAIN
  */
 

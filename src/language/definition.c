@@ -13,8 +13,10 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "image/reference.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -382,6 +384,54 @@ static int take_files(json_t *object, struct language *language, struct error *e
 	return 0;
 }
 
+/* Takes the image reference `key`, if it is there, out of `object`. */
+static int take_reference(json_t *object, const char *key, char **ret, bool *ret_is_local, struct error *err)
+{
+	struct reference reference;
+
+	if (!json_object_get(object, key))
+		return 0;
+	if (take_string(object, key, ret, err) < 0)
+		return -1;
+	if (reference_parse(*ret, &reference, err) < 0)
+		return error_context(err, "%s", key);
+	*ret_is_local = reference_is_local(&reference);
+	return 0;
+}
+
+/* An image that a registry could bring must not stand in place of one that is built here, nor the other way about. */
+static int take_image(json_t *object, struct language *language, struct error *err)
+{
+	json_t *image = json_object_get(object, "image");
+	bool local_is_local = true, remote_is_local = false;
+	struct reference reference;
+	struct error unimportant;
+
+	if (image && !json_is_object(image))
+		return wrong_type("image", "an object", image, err);
+	if (image && (take_reference(image, "local", &language->image_local, &local_is_local, err) < 0 ||
+			     take_reference(image, "remote", &language->image_remote, &remote_is_local, err) < 0 ||
+			     refuse_rest(image, "", err) < 0))
+		return error_context(err, "image");
+	if (!local_is_local)
+		return error_set(err, 0,
+			"image.local: \"%s\" is a registry's; expected an image of this host's, localhost/NAME",
+			language->image_local);
+	if (remote_is_local)
+		return error_set(err, 0, "image.remote: \"%s\" is no registry's; expected HOST/NAME:TAG",
+			language->image_remote);
+	json_object_del(object, "image");
+	if (language->image_local)
+		return 0;
+	/* A name of a language may have letters that one of an image has not: then it has none. */
+	language->image_local = xasprintf("localhost/nsbox/%s:latest", language->name);
+	if (reference_parse(language->image_local, &reference, &unimportant) < 0) {
+		free(language->image_local);
+		language->image_local = NULL;
+	}
+	return 0;
+}
+
 static int take_names(json_t *object, struct language *language, struct error *err)
 {
 	const json_t *aliases = json_object_get(object, "aliases");
@@ -476,7 +526,7 @@ static int read_object(json_t *object, struct language *language, struct error *
 	if (!json_is_object(object))
 		return error_set(err, 0, "expected an object, not %s", type_name(object));
 	if (take_names(object, language, err) < 0 || take_prepend(object, language, err) < 0 ||
-		take_files(object, language, err) < 0 ||
+		take_files(object, language, err) < 0 || take_image(object, language, err) < 0 ||
 		take_toolchains(object, language, err) < 0 ||
 		take_env(object, &language->env, err) < 0 || refuse_rest(object, "", err) < 0)
 		return -1;
@@ -635,6 +685,8 @@ void definition_free(struct language *language)
 		free(language->files[i].text);
 	}
 	free(language->files);
+	free(language->image_local);
+	free(language->image_remote);
 	free_strings(language->env.names);
 	free_strings(language->env.values);
 	for (size_t i = 0; i < language->toolchains_count; i++)

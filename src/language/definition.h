@@ -13,6 +13,7 @@
  *     prepend     {text, unless}: text before code that has no `unless` in it    optional
  *     files       {name: text or [lines]}, beside {support}          optional
  *     env         {NAME: value}                                      optional
+ *     image       {local: reference, remote: reference}: images that have a toolchain    optional
  *     toolchains  [{needs, compile, run, version, env}]: the first whose needs are met is used
  *
  * A file with one toolchain may have the keys of that at its top instead:
@@ -80,6 +81,8 @@ struct language {
 	char *prepend_text, *prepend_unless; /* NULL: nothing is prepended */
 	struct support_file *files;
 	size_t files_count;
+	char *image_local;            /* a reference: looked for in the store, and never in a registry */
+	char *image_remote;           /* a reference: may be pulled; NULL: none is known */
 	struct environment env;       /* of every toolchain; a toolchain's own goes on top */
 	struct toolchain *toolchains; /* at least one */
 	size_t toolchains_count;

@@ -46,6 +46,16 @@ const char *language_title(const struct language *language)
 	return language->title;
 }
 
+const char *language_local_image(const struct language *language)
+{
+	return language->image_local;
+}
+
+const char *language_remote_image(const struct language *language)
+{
+	return language->image_remote;
+}
+
 char *const *language_aliases(const struct language *language)
 {
 	static char *none[] = {NULL};

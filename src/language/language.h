@@ -30,6 +30,13 @@ const char *language_name(const struct language *language);
 const char *language_title(const struct language *language);
 char *const *language_aliases(const struct language *language);
 
+/*
+ * References of the images that have its toolchain: one that is built on this host (localhost/…), and one of a registry.
+ * NULL: none is known. Owned by the language.
+ */
+const char *language_local_image(const struct language *language);
+const char *language_remote_image(const struct language *language);
+
 /* Calls `each` for every language's name, in alphabetical order; a file that is broken is passed with its error. */
 void language_list(
 	void (*each)(void *data, const char *name, const struct error *broken), void *data);

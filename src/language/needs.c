@@ -3,7 +3,7 @@
  * Which toolchain of a language is there, and how to get one: see needs.h.
  *
  * Programs are looked up as the sandbox will see them: of the host what locate.h says; of a directory
- * only what is inside of it, whatever its links say.
+ * and of an image only what is inside of it, whatever its links say.
  */
 #define _GNU_SOURCE
 #include "language/needs.h"
@@ -19,7 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "image/layers.h"
 #include "language/definition.h"
+#include "language/root.h"
 #include "sandbox/spec.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -51,6 +53,19 @@ static bool present_in_root(const void *root_fd, const char *file)
 	       (status.st_mode & 0111);
 }
 
+static bool present_in_layers(const void *layers, const char *file)
+{
+	return layers_have_program(layers, file);
+}
+
+const char *needs_path(const struct spec *spec)
+{
+	for (char **entry = spec->root_env; spec->root == ROOT_IMAGE && entry && *entry; entry++)
+		if (strncmp(*entry, "PATH=", 5) == 0 && (*entry)[5])
+			return *entry + 5;
+	return LANGUAGE_PATH;
+}
+
 /* What a mount of the caller's brings is not known before it is made: the exec itself will tell. */
 static bool path_is_mounted_over(const struct spec *spec)
 {
@@ -58,7 +73,7 @@ static bool path_is_mounted_over(const struct spec *spec)
 		const char *target = spec->mounts[i].target;
 		size_t length = strlen(target);
 
-		for (const char *next = LANGUAGE_PATH; next; next = strchr(next, ':')) {
+		for (const char *next = needs_path(spec); next; next = strchr(next, ':')) {
 			next += *next == ':';
 			if (strncmp(next, target, length) == 0 && strchr("/:", next[length]))
 				return true;
@@ -104,13 +119,14 @@ static int find_program(const struct spec *spec, int root, const struct need *ne
 {
 	*ret_reason = (struct error){0};
 	for (char **program = need->programs; *program; program++) {
-		cleanup_free char *in_root = NULL;
 		struct error reason = {0};
 
 		if (spec->root == ROOT_DIRECTORY)
-			in_root = search_path(LANGUAGE_PATH, *program, present_in_root, &root);
-		if (in_root || (spec->root == ROOT_HOST &&
-				       locate_program(*program, &ret->location, &reason))) {
+			ret->inside = search_path(needs_path(spec), *program, present_in_root, &root);
+		else if (spec->root == ROOT_IMAGE)
+			ret->inside = search_path(needs_path(spec), *program, present_in_layers, spec->root_layers);
+		if (ret->inside || (spec->root == ROOT_HOST &&
+					   locate_program(*program, &ret->location, &reason))) {
 			ret->name = xstrdup(*program);
 			return 1;
 		}
@@ -120,11 +136,23 @@ static int find_program(const struct spec *spec, int root, const struct need *ne
 	return 0;
 }
 
-/* Returns 1 with *ret, or 0 with *ret_missing, the first need that is not met, and the reason. */
-static int try_toolchain(const struct toolchain *toolchain, const struct spec *spec, int root,
-	struct choice *ret, const struct need **ret_missing, struct error *ret_reason)
+static struct choice choice_of(
+	const struct language *language, const struct toolchain *toolchain, const struct spec *spec)
 {
-	*ret = (struct choice){.toolchain = toolchain};
+	bool image = spec->root == ROOT_IMAGE;
+
+	return (struct choice){
+		.toolchain = toolchain,
+		.image_digest = image ? spec->root_digest : NULL,
+		.own_image = image && language_has_image(language, spec->root_path),
+	};
+}
+
+/* Returns 1 with *ret, or 0 with *ret_missing, the first need that is not met, and the reason. */
+static int try_toolchain(const struct language *language, const struct toolchain *toolchain,
+	const struct spec *spec, int root, struct choice *ret, const struct need **ret_missing, struct error *ret_reason)
+{
+	*ret = choice_of(language, toolchain, spec);
 	ret->programs = xcalloc(toolchain->needs_count + 1, sizeof *ret->programs);
 	for (size_t i = 0; i < toolchain->needs_count; i++) {
 		if (find_program(spec, root, &toolchain->needs[i], &ret->programs[i], ret_reason))
@@ -144,11 +172,14 @@ static int missing(const struct language *language, const struct spec *spec,
 		distribution < DISTRIBUTION_MAX ? need->packages[distribution] : NULL;
 	bool choice = language->toolchains_count > 1 || need->programs[1];
 
-	if (spec->root == ROOT_DIRECTORY) {
-		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s",
-			language->title, need->programs[0], LANGUAGE_PATH, spec->root_path);
+	if (spec->root != ROOT_HOST)
+		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s%s", language->title,
+			need->programs[0], needs_path(spec), spec->root == ROOT_IMAGE ? "the image " : "",
+			spec->root_path);
+	if (spec->root == ROOT_IMAGE)
+		return -1; /* whoever has chosen the image knows what else there is */
+	if (spec->root == ROOT_DIRECTORY)
 		return error_hint(err, "Install it in that root, or run without --rootfs.");
-	}
 	if (reason->text[0])
 		error_set(err, 0, "%s needs the program \"%s\"; %s", language->title,
 			need->programs[0], reason->text);
@@ -172,7 +203,7 @@ int needs_choose(const struct language *language, const struct spec *spec, struc
 	cleanup_close int root = -1;
 
 	if (path_is_mounted_over(spec)) {
-		*ret = (struct choice){.toolchain = &language->toolchains[0]};
+		*ret = choice_of(language, &language->toolchains[0], spec);
 		return 0;
 	}
 	if (spec->root == ROOT_DIRECTORY) {
@@ -184,7 +215,7 @@ int needs_choose(const struct language *language, const struct spec *spec, struc
 		const struct need *need = NULL;
 		struct error reason = {0};
 
-		if (try_toolchain(&language->toolchains[i], spec, root, ret, &need, &reason))
+		if (try_toolchain(language, &language->toolchains[i], spec, root, ret, &need, &reason))
 			return 0;
 		if (!first_missing) {
 			first_missing = need;
@@ -198,6 +229,7 @@ void choice_free(struct choice *choice)
 {
 	for (size_t i = 0; choice->programs && i < choice->toolchain->needs_count; i++) {
 		free(choice->programs[i].name);
+		free(choice->programs[i].inside);
 		location_free(&choice->programs[i].location);
 	}
 	free(choice->programs);

@@ -4,6 +4,8 @@
 
 /* Which of a language's toolchains is there in the root of a spec, and where its programs are. */
 
+#include <stdbool.h>
+
 #include "language/locate.h"
 
 struct error;
@@ -14,9 +16,12 @@ struct toolchain;
 struct found_program {
 	char *name;               /* which of the need's programs it is */
 	struct location location; /* file is NULL where the root is not the host's */
+	char *inside;             /* then, where it is there */
 };
 
 struct choice {
+	const char *image_digest; /* of the spec, where its root is an image; else NULL */
+	bool own_image;           /* which the language's file names */
 	const struct toolchain *toolchain;
 	struct found_program
 		*programs; /* one for each need, or NULL where a mount hides what is there */
@@ -24,11 +29,14 @@ struct choice {
 
 /*
  * Chooses the first toolchain whose needs are met. Returns 0 with *ret, released by choice_free, or -1
- * with *err naming what is missing and the hint saying how to get it.
+ * with *err naming what is missing and, but for an image, the hint saying how to get it.
  */
 int needs_choose(const struct language *language, const struct spec *spec, struct choice *ret,
 	struct error *err);
 
 void choice_free(struct choice *choice);
+
+/* The PATH in the root of `spec` before a language adds to it: an image may have one of its own. Owned by the spec, or constant. */
+const char *needs_path(const struct spec *spec);
 
 #endif

@@ -43,7 +43,7 @@ static void preparation_free(struct preparation *preparation)
 #define cleanup_preparation __attribute__((cleanup(preparation_free)))
 
 /* Programs outside of the usual directories go before them, in the order of the needs. */
-static char *make_path(const struct choice *choice)
+static char *make_path(const struct choice *choice, const struct spec *spec)
 {
 	cleanup_free char *own = xstrdup("");
 
@@ -57,7 +57,7 @@ static char *make_path(const struct choice *choice)
 		own = xasprintf("%s%.*s:", before,
 			(int)(strrchr(location->file, '/') - location->file), location->file);
 	}
-	return xasprintf("%s" LANGUAGE_PATH, own);
+	return xasprintf("%s%s", own, needs_path(spec));
 }
 
 static bool is_mounted(const struct spec *spec, const char *target)
@@ -84,7 +84,7 @@ static int prepare(const struct language *language, struct spec *spec, struct pr
 	if (needs_choose(language, spec, &ret->choice, err) < 0)
 		return -1;
 	ret->values.memory_bytes = spec->limits.memory_bytes;
-	ret->path = make_path(&ret->choice);
+	ret->path = make_path(&ret->choice, spec);
 	add_binds(&ret->choice, spec);
 	return 0;
 }
@@ -142,10 +142,10 @@ static int add_exec(const struct preparation *preparation, const char *phase, ch
 	exec->phase = phase;
 	exec->cwd = xstrdup(DEFINITION_WORKSPACE);
 	exec->timeout_ms = timeout_ms;
-	exec_set_env(exec, "PATH", preparation->path);
-	exec_set_env(exec, "HOME",
-		spec->uid == 0 ? "/root" : "/home/user"); /* as /etc/passwd inside says */
 	exec_set_env(exec, "LANG", "C.UTF-8");
+	exec_set_env(exec, "HOME", spec_home(spec)); /* as /etc/passwd inside says */
+	exec_add_env(exec, spec->root_env);
+	exec_set_env(exec, "PATH", preparation->path);
 	if (add_env(preparation, &preparation->language->env, exec) < 0 ||
 		add_env(preparation, &preparation->choice.toolchain->env, exec) < 0)
 		return -1;
@@ -244,7 +244,7 @@ int language_prepare(const struct language *language, const void *code, size_t l
 /* How a version is asked for, and which files answer. */
 static char *identity_of(const struct choice *choice)
 {
-	char *identity = xstrdup("");
+	char *identity = xasprintf("%s\n", choice->image_digest ?: "");
 
 	for (char **word = choice->toolchain->version_argv; word && *word; word++) {
 		cleanup_free char *before = identity;
@@ -280,7 +280,9 @@ void language_status(
 		const struct found_program *found = &choice.programs[i];
 
 		list_add(&ret->programs,
-			xstrdup(found->location.file ? found->location.file : found->name));
+			xstrdup(found->location.file ? found->location.file
+				: found->inside	     ? found->inside
+						     : found->name));
 		for (char **bind = found->location.binds; bind && *bind; bind++)
 			list_add(&ret->binds, xstrdup(*bind));
 	}

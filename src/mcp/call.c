@@ -101,5 +101,7 @@ void call_list_remove(struct call_list *list, struct call *call)
 	json_decref(call->id);
 	json_decref(call->progress_token);
 	json_decref(call->state);
+	json_decref(call->arguments);
+	free(call->pull);
 	free(call);
 }

@@ -22,6 +22,9 @@ struct call {
 	const struct tool *tool;
 	enum revision revision; /* of the request */
 	json_t *state; /* of a tool of several runs, else NULL */
+	char *pull; /* the image that is fetched before the run, owned; NULL: none */
+	json_t *arguments; /* with pull, to prepare the run of then; else NULL */
+	double progress_base; /* seconds that came before what runs now */
 	bool may_become_task;
 	struct task *task; /* what it became, while that works; else NULL */
 	uint64_t came_ms;  /* CLOCK_MONOTONIC */

@@ -7,6 +7,7 @@
  * What a result looks like is in execute_code_result.c.
  */
 #define _GNU_SOURCE
+#include <fnmatch.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "image/root.h"
 #include "language/language.h"
+#include "language/root.h"
 #include "mcp/arguments.h"
 #include "mcp/execute_code.h"
 #include "mcp/server.h"
@@ -37,10 +40,26 @@ static void add_language(void *data, const char *name, const struct error *broke
 		broken ? xstrdup(before) : xasprintf("%s%s%s", before, before[0] ? ", " : "", name);
 }
 
+/* What a call may name as its image; malloc'd. */
+static char *describe_image(const struct mcp_options *options)
+{
+	cleanup_free char *allowed = xstrdup("those that list_languages names");
+
+	for (char *const *pattern = options->allow_images; pattern && *pattern; pattern++) {
+		cleanup_free char *before = allowed;
+
+		allowed = xasprintf("%s, %s", before, *pattern);
+	}
+	return xasprintf("An OCI image to run it in; usually not given: then it runs in the language's own image where that "
+			 "is on this machine, else with the host's toolchain. Allowed are %s; %s",
+		allowed, options->allow_pull ? "one that is not on this machine is fetched"
+					     : "it must be on this machine already");
+}
+
 static json_t *input_schema(const struct mcp_options *options)
 {
 	cleanup_free char *languages = xstrdup(""), *language = NULL, *timeout = NULL,
-			  *memory = NULL;
+			  *memory = NULL, *image = describe_image(options);
 	char default_memory[64], max_memory[64];
 
 	language_list(add_language, &languages);
@@ -56,7 +75,7 @@ static json_t *input_schema(const struct mcp_options *options)
 	return json_pack(
 		"{s:s, s:b, s:[s, s], s:{"
 		"s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s, s:{s:s}},"
-		"s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:[s]}, s:{s:s, s:s}}}",
+		"s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:[s]}, s:{s:s, s:s}}}",
 		"type", "object", "additionalProperties", 0, "required", "code", "language",
 		"properties", "code", "type", "string", "description",
 		"The whole source text of the program", "language", "type", "string", "description",
@@ -68,7 +87,7 @@ static json_t *input_schema(const struct mcp_options *options)
 		"Files that are there when the program starts: path relative to its working directory, to text",
 		"additionalProperties", "type", "string", "timeout", "type", "number",
 		"description", timeout, "memory_limit", "type", "string", "description", memory,
-		"network", "type", "string", "description",
+		"image", "type", "string", "description", image, "network", "type", "string", "description",
 		"Only \"none\" is allowed: the program has no network", "enum", "none", "explain",
 		"type", "boolean", "description",
 		"Name the system calls that the sandbox refused: for a program that fails with EPERM or ENOSYS; it costs some time");
@@ -112,6 +131,8 @@ static json_t *output_schema(void)
 			"With explain, the system calls that the sandbox's filter refused, the first 64 that differ: "
 			"syscall, number, arguments, error, count, message; absent without it"},
 		{"hint", "string", "That explain may tell why it failed; absent when it would not"},
+		{"root", "string", "Where it ran: host, with the host's toolchain, or the name of an image"},
+		{"root_digest", "string", "Of that image's manifest; absent for host"},
 		{"warnings", "array", "Where this host's sandbox is weaker than usual"},
 	};
 	json_t *object = json_object();
@@ -127,10 +148,10 @@ static json_t *output_schema(void)
 		json_object_get(object, "refused"), "items", json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
 		json_object_get(object, "warnings"), "items", json_pack("{s:s}", "type", "string"));
-	return json_pack("{s:s, s:[s, s, s, s, s, s, s, s, s, s, s, s], s:o}", "type", "object",
+	return json_pack("{s:s, s:[s, s, s, s, s, s, s, s, s, s, s, s, s], s:o}", "type", "object",
 		"required", "ended_by", "phase", "stdout", "stderr", "stdout_bytes", "stderr_bytes",
 		"stdout_omitted_bytes", "stderr_omitted_bytes", "limits_hit", "limits", "usage",
-		"warnings", "properties", object);
+		"root", "warnings", "properties", object);
 }
 
 /* What a call cannot choose. */
@@ -351,11 +372,98 @@ static int set_stdin(const json_t *arguments, struct exec_spec *exec, struct err
 	return 0;
 }
 
+/* Languages' own images need no permission: whoever installed their files has given it. */
+static bool image_is_allowed(
+	const struct mcp_options *options, const struct language *language, const struct reference *reference)
+{
+	char whole[REFERENCE_MAX + 1], brief[REFERENCE_MAX + 1];
+
+	reference_format(reference, whole);
+	reference_format_short(reference, brief);
+	for (char *const *pattern = options->allow_images; pattern && *pattern; pattern++)
+		if (fnmatch(*pattern, whole, 0) == 0 || fnmatch(*pattern, brief, 0) == 0)
+			return true;
+	return language_has_image(language, whole) || languages_have_image(whole);
+}
+
+static int check_image(const struct mcp_options *options, const struct language *language, const char *image,
+	struct reference *ret, struct error *err)
+{
+	char name[REFERENCE_MAX + 1];
+
+	if (reference_parse(image, ret, err) < 0)
+		return error_context(err, "image");
+	if (image_is_allowed(options, language, ret))
+		return 0;
+	error_set(err, 0, "image: %s is not among the images that this server allows",
+		reference_format_short(ret, name));
+	return error_hint(err, "Whoever starts the server can allow it with --allow-image; without image the code runs "
+			       "in the language's own, or with the host's toolchain.");
+}
+
+/* An image that is not in the store: 1 with its name in *pull where it may be fetched. */
+static int missing_image(const struct mcp_options *options, const char *name, struct error *err)
+{
+	struct reference reference;
+
+	if (reference_parse(name, &reference, err) < 0)
+		return -1;
+	if (options->allow_pull && !reference_is_local(&reference))
+		return 1;
+	image_missing(&reference, err);
+	error_context(err, "image");
+	if (reference_is_local(&reference))
+		return -1;
+	return error_hint(err, "Whoever starts the server can allow that it is fetched with --allow-pull, or fetch it with: "
+			       "nsbox pull %s",
+		name);
+}
+
+/* The root of the spec: what the call names, else what the server's policy chooses. As tool.prepare. */
+static int choose_root(const struct mcp_options *options, const struct language *language,
+	const json_t *arguments, struct spec *spec, char **ret_pull, struct error *err)
+{
+	enum image_policy policy = options->image_policy;
+	cleanup_free char *missing = NULL;
+	const char *image = NULL;
+	struct reference reference;
+	int r;
+
+	/* What a person's runs may fetch, a model's may not: that takes --allow-pull. */
+	if (policy == IMAGE_POLICY_PULL && !options->allow_pull)
+		policy = IMAGE_POLICY_STORED;
+	if (argument_string(arguments, "image", false, &image, err) < 0 ||
+		(image && check_image(options, language, image, &reference, err) < 0))
+		return -1;
+	r = image ? image_choose_root(image, false, spec, &missing, err)
+		  : language_choose_root(language, policy, false, spec, &missing, err);
+	if (r > 0)
+		r = missing_image(options, missing, err);
+	if (r > 0) {
+		*ret_pull = missing;
+		missing = NULL;
+	}
+	return r;
+}
+
+/* What there is to do where the toolchain is missing in what was chosen. */
+static void add_remedy(const struct mcp_options *options, const struct language *language, const struct spec *spec,
+	const json_t *arguments, struct error *err)
+{
+	if (spec->root == ROOT_HOST && options->image_policy != IMAGE_POLICY_HOST)
+		language_add_image_hint(language, err);
+	if (spec->root == ROOT_IMAGE && !err->hint[0])
+		error_hint(err, json_object_get(arguments, "image")
+					? "Name another image, or none: then the language's own, or the host's toolchain, is taken."
+					: "Whoever runs the server can remove it: nsbox images rm %s",
+			spec->root_path);
+}
+
 static int prepare(const struct mcp_options *options, const json_t *arguments, struct spec *spec,
-	struct error *err)
+	char **ret_pull, struct error *err)
 {
 	static const char *const known[] = {"code", "language", "stdin", "args", "env", "files",
-		"timeout", "memory_limit", "network", "explain", NULL};
+		"timeout", "memory_limit", "image", "network", "explain", NULL};
 	const char *name = NULL, *code = NULL;
 	cleanup_free char **args = NULL;
 	struct language *language;
@@ -379,10 +487,15 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	spec->collect_images = true;
 	spec->keep_output = true;
 	spec->limits.output_bytes = EXECUTE_CODE_KEPT_BYTES;
-	result = language_prepare(language, code, length, args, timeout_ms, spec, err);
+	result = choose_root(options, language, arguments, spec, ret_pull, err);
+	if (result == 0) {
+		result = language_prepare(language, code, length, args, timeout_ms, spec, err);
+		if (result < 0)
+			add_remedy(options, language, spec, arguments, err);
+	}
 	language_free(language);
-	if (result < 0)
-		return -1;
+	if (result != 0)
+		return result;
 	for (size_t i = 0; options->config && i < spec->execs_count; i++)
 		config_apply_to_exec(options->config, &spec->execs[i]);
 	exec = &spec->execs[spec->execs_count - 1];
@@ -391,20 +504,17 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	return add_files(arguments, spec, err);
 }
 
-static char *cold_language(const json_t *arguments)
+static char *cold_language(const json_t *arguments, const struct spec *spec)
 {
 	const char *name = json_string_value(json_object_get(arguments, "language"));
 	struct language *language;
 	struct error err;
-	struct spec spec;
 	char *cold = NULL;
 
 	if (!name || language_load(name, &language, &err) < 0)
 		return NULL;
-	spec_init(&spec);
-	if (language_wants_cache(language, &spec))
+	if (language_wants_cache(language, spec))
 		cold = xstrdup(language_name(language));
-	spec_free(&spec);
 	language_free(language);
 	return cold;
 }

@@ -156,7 +156,7 @@ static void append_compiler_output(struct text *text, const json_t *output)
 /* The last line: how it ended, where that is not plainly by exit code 0. */
 static void append_end(struct text *text, const json_t *run, const char *message)
 {
-	const json_t *code = json_object_get(run, "exit_code");
+	const json_t *code = json_object_get(run, "exit_code"), *sandbox = json_object_get(run, "sandbox");
 	bool failed = !json_is_integer(code) || json_integer_value(code) != 0;
 	char exit_code[64] = "";
 
@@ -170,6 +170,11 @@ static void append_end(struct text *text, const json_t *run, const char *message
 	append_string(text, exit_code);
 	append_string(text, exit_code[0] && message[0] ? "; " : "");
 	append_string(text, message);
+	/* Where it failed, another toolchain than the one that was expected may be why. */
+	if (failed && json_is_string(json_object_get(sandbox, "root_digest"))) {
+		append_string(text, "; it ran in the image ");
+		append_string(text, json_string_value(json_object_get(sandbox, "root")) ?: "");
+	}
 	append_string(text, "]");
 }
 
@@ -260,6 +265,8 @@ static json_t *structured(const json_t *run, const char *message, json_t *compil
 	if (hint_of(run))
 		json_object_set_new(object, "hint", json_string(hint_of(run)));
 	set_known(object, "compiler_output", compiler);
+	set_known(object, "root", json_object_get(json_object_get(run, "sandbox"), "root"));
+	set_known(object, "root_digest", json_object_get(json_object_get(run, "sandbox"), "root_digest"));
 	return object;
 }
 

@@ -236,9 +236,9 @@ static void answer_tool(struct server *server, const struct request *request, js
 	reply(server, request, RESULT_PLAIN, result);
 }
 
-/* Takes over the spec's content and the state. */
+/* Takes over the spec's content, the state, and the name of an image that is to be fetched before the arguments' run. */
 static void add_call(struct server *server, const struct request *request, const struct tool *tool,
-	struct spec *spec, json_t *state)
+	struct spec *spec, json_t *state, char *pull, const json_t *arguments)
 {
 	struct call *call = call_list_add(&server->calls, request->message->id,
 		progress_token(request->message), tool, spec, request->length);
@@ -246,6 +246,8 @@ static void add_call(struct server *server, const struct request *request, const
 	call->revision = request->revision;
 	call->may_become_task = request->tasks;
 	call->state = state;
+	call->pull = pull;
+	call->arguments = pull ? json_incref((json_t *)arguments) : NULL;
 }
 
 /* A tool of several runs; there may be none at all. */
@@ -258,41 +260,51 @@ static void begin_call(struct server *server, const struct request *request,
 	if (!state) {
 		answer_tool(server, request, tool_failure(&err));
 	} else if (tool->next(state, NULL, spec)) {
-		add_call(server, request, tool, spec, state);
+		add_call(server, request, tool, spec, state, NULL, NULL);
 	} else {
 		answer_tool(server, request, tool->conclude(state));
 		json_decref(state);
 	}
 }
 
-static void warm(struct server *server, const struct tool *tool, const json_t *arguments)
+static void warm(struct server *server, const struct tool *tool, const json_t *arguments, const struct spec *spec)
 {
-	cleanup_free char *language = tool->cold_language ? tool->cold_language(arguments) : NULL;
+	cleanup_free char *language = tool->cold_language ? tool->cold_language(arguments, spec) : NULL;
 
 	if (language)
-		warmings_begin(&server->warmings, &server->runner, language);
+		warmings_begin(&server->warmings, &server->runner, language,
+			spec->root == ROOT_IMAGE ? spec->root_path : NULL);
+}
+
+int prepare_run(struct server *server, const struct tool *tool, const json_t *arguments, struct spec *spec,
+	char **ret_pull, struct error *err)
+{
+	int r;
+
+	if (server->options->config)
+		config_apply_to_spec(server->options->config, spec);
+	r = tool->prepare(server->options, arguments, spec, ret_pull, err);
+	if (r == 0)
+		r = spec_validate(spec, err);
+	if (r == 0)
+		warm(server, tool, arguments, spec);
+	return r;
 }
 
 static void queue_call(struct server *server, const struct request *request,
 	const struct tool *tool, const json_t *arguments)
 {
 	struct error err = {0};
+	char *pull = NULL;
 	struct spec spec;
 
 	spec_init(&spec);
-	if (tool->begin) {
+	if (tool->begin)
 		begin_call(server, request, tool, arguments, &spec);
-	} else {
-		if (server->options->config)
-			config_apply_to_spec(server->options->config, &spec);
-		if (tool->prepare(server->options, arguments, &spec, &err) < 0 ||
-			spec_validate(&spec, &err) < 0)
-			answer_tool(server, request, tool_failure(&err));
-		else
-			add_call(server, request, tool, &spec, NULL);
-		if (!err.text[0])
-			warm(server, tool, arguments);
-	}
+	else if (prepare_run(server, tool, arguments, &spec, &pull, &err) < 0)
+		answer_tool(server, request, tool_failure(&err));
+	else
+		add_call(server, request, tool, &spec, NULL, pull, arguments);
 	spec_free(&spec);
 }
 

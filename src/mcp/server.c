@@ -317,7 +317,8 @@ static void start_calls(struct server *server)
 
 		if (!call)
 			return;
-		if (runner_submit(&server->runner, &call->spec, &io, &err) == 0) {
+		if ((call->pull ? runner_pull(&server->runner, call->pull, &server->options->pull_config, &io, &err)
+				: runner_submit(&server->runner, &call->spec, &io, &err)) == 0) {
 			call_list_started(&server->calls, call, &io);
 			continue;
 		}
@@ -329,7 +330,8 @@ static void start_calls(struct server *server)
 /* About once a second. Progress must grow from one message to the next; it is in seconds. */
 static void tell_progress(struct server *server, struct call *call, const json_t *progress)
 {
-	double seconds = (double)json_integer_value(json_object_get(progress, "elapsed_ms")) / 1000;
+	double seconds = call->progress_base +
+			 (double)json_integer_value(json_object_get(progress, "elapsed_ms")) / 1000;
 	json_t *last_line = json_object_get(progress, "last_line"), *params;
 	size_t length = 0;
 	char *line;
@@ -377,6 +379,29 @@ static bool begin_next_run(struct server *server, struct call *call, const json_
 	return another;
 }
 
+/* The image is there now. Returns whether the run that waited for it is queued; else *err says why not. */
+static bool begin_after_pull(struct server *server, struct call *call, struct error *err)
+{
+	cleanup_free char *missing = NULL;
+	struct spec spec;
+	int r;
+
+	if (!is_wanted(call))
+		return false;
+	spec_init(&spec);
+	r = prepare_run(server, call->tool, call->arguments, &spec, &missing, err);
+	if (r > 0)
+		error_set(err, 0, "the image %s was fetched, and removed again at once", missing);
+	if (r == 0) {
+		free(call->pull);
+		call->pull = NULL;
+		call->progress_base = call->progress;
+		call_list_requeue(&server->calls, call, &spec);
+	}
+	spec_free(&spec);
+	return r == 0;
+}
+
 /* The call has run for the last time. */
 static void finish_call(
 	struct server *server, struct call *call, const json_t *run, const struct error *err)
@@ -408,8 +433,12 @@ static void read_call(struct server *server, struct call *call)
 		case RUNNER_RESULT:
 			break;
 		}
-		if (!begin_next_run(server, call, message))
+		if (call->pull) {
+			if (!message || !begin_after_pull(server, call, &err))
+				finish_call(server, call, NULL, &err);
+		} else if (!begin_next_run(server, call, message)) {
 			finish_call(server, call, message, &err);
+		}
 		json_decref(message);
 		return;
 	}

@@ -4,7 +4,11 @@
 
 /* The MCP server over standard input and output. */
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "language/root.h"
+#include "session/pull.h"
 
 struct config;
 struct error;
@@ -14,6 +18,10 @@ struct mcp_options {
 	uint64_t memory_default_bytes, memory_max_bytes;
 	uint64_t timeout_default_ms, timeout_max_ms;
 	unsigned parallel_max; /* runs at one time; further calls wait */
+	enum image_policy image_policy; /* of calls that name no image */
+	char *const *allow_images; /* patterns (fnmatch(3)) of images that a call may name; borrowed, NULL-terminated; NULL: none */
+	struct pull_config pull_config; /* of registries; its file is borrowed */
+	bool allow_pull; /* images that are allowed and not in the store are fetched */
 	const struct config *config; /* what else their sandboxes have; borrowed; NULL: the defaults */
 };
 

@@ -78,11 +78,12 @@ static json_t *describe(const struct mcp_options *options)
 }
 
 static int prepare(const struct mcp_options *options, const json_t *arguments, struct spec *spec,
-	struct error *err)
+	char **ret_pull, struct error *err)
 {
 	static const char *const known[] = {NULL};
 	struct exec_spec *exec = &spec->execs[0];
 
+	(void)ret_pull;
 	if (arguments_refuse_unknown(arguments, known, NULL, err) < 0)
 		return -1;
 	spec->limits.memory_bytes = options->memory_default_bytes;

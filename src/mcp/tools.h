@@ -32,10 +32,11 @@ struct tool {
 	json_t *(*conclude)(const json_t *state);
 	/*
 	 * *spec is initialized, and freed by the caller. `arguments` is an object. -1: *err says which argument is wrong,
-	 * what was expected and what came, or why there can be no run.
+	 * what was expected and what came, or why there can be no run. 1: an image has to be fetched first, whose name is
+	 * *ret_pull (malloc'd); then this is to be called again with another *spec.
 	 */
 	int (*prepare)(const struct mcp_options *options, const json_t *arguments,
-		struct spec *spec, struct error *err);
+		struct spec *spec, char **ret_pull, struct error *err);
 	/*
 	 * `run` is the object of run_result_to_json, `kept` what was kept of its output beyond that, or NULL. Returns a
 	 * CallToolResult (new reference), or NULL without memory.
@@ -43,10 +44,10 @@ struct tool {
 	json_t *(*finish)(
 		const struct mcp_options *options, const json_t *run, const struct output *kept);
 	/*
-	 * Of arguments that `prepare` has taken: the language whose compiler's cache is not there yet (mcp/warming.h),
-	 * malloc'd, or NULL. Optional.
+	 * Of arguments and a *spec that `prepare` has taken and made: the language the cache of whose compiler, in the root of
+	 * that spec, is not there yet (mcp/warming.h), malloc'd, or NULL. Optional.
 	 */
-	char *(*cold_language)(const json_t *arguments);
+	char *(*cold_language)(const json_t *arguments, const struct spec *spec);
 };
 
 extern const struct tool tool_execute_code, tool_list_languages, tool_test_sandbox;

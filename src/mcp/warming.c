@@ -20,7 +20,8 @@ static void free_place(struct warming *warming)
 {
 	runner_io_close(&warming->io);
 	free(warming->language);
-	warming->language = NULL;
+	free(warming->image);
+	warming->language = warming->image = NULL;
 }
 
 static void fail(struct warming *warming, const struct error *err)
@@ -32,7 +33,8 @@ static void fail(struct warming *warming, const struct error *err)
 		fprintf(stderr, "nsbox mcp: %s\n", err->hint);
 }
 
-void warmings_begin(struct warmings *warmings, struct runner *runner, const char *language)
+void warmings_begin(
+	struct warmings *warmings, struct runner *runner, const char *language, const char *image)
 {
 	struct warming *place = NULL;
 	struct error err;
@@ -40,7 +42,8 @@ void warmings_begin(struct warmings *warmings, struct runner *runner, const char
 	for (size_t i = 0; i < WARMINGS_MAX; i++) {
 		struct warming *warming = &warmings->list[i];
 
-		if (warming->language && strcmp(warming->language, language) == 0)
+		if (warming->language && strcmp(warming->language, language) == 0 &&
+			strcmp(warming->image ?: "", image ?: "") == 0)
 			return;
 		if (!warming->language)
 			place = warming;
@@ -48,7 +51,8 @@ void warmings_begin(struct warmings *warmings, struct runner *runner, const char
 	if (!place)
 		return;
 	place->language = xstrdup(language);
-	if (runner_warm(runner, language, &place->io, &err) < 0)
+	place->image = image ? xstrdup(image) : NULL;
+	if (runner_warm(runner, language, image, &place->io, &err) < 0)
 		fail(place, &err);
 }
 

@@ -17,6 +17,7 @@ enum { WARMINGS_MAX = 4 };
 
 struct warming {
 	char *language; /* owned; NULL: a free place */
+	char *image;	/* owned; NULL: the host's toolchain */
 	bool failed;
 	struct runner_io io; /* of one that is going on */
 };
@@ -27,8 +28,9 @@ struct warmings {
 
 void warmings_init(struct warmings *warmings);
 
-/* Begins with the language's cache, unless that is going on or has failed. */
-void warmings_begin(struct warmings *warmings, struct runner *runner, const char *language);
+/* Begins with the cache of the language in the image (NULL: on the host), unless that is going on or has failed. */
+void warmings_begin(
+	struct warmings *warmings, struct runner *runner, const char *language, const char *image);
 
 /* What to wait for (a free place's fd is -1), and what to do when that has come. */
 void warmings_fill_poll(const struct warmings *warmings, struct pollfd fds[WARMINGS_MAX]);

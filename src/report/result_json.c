@@ -247,8 +247,9 @@ static json_t *limits_to_json(const struct run_result *result, const struct spec
 
 static json_t *sandbox_to_json(const struct run_result *result, const struct spec *spec)
 {
-	return json_pack("{s:o, s:s, s:o, s:o, s:i, s:i, s:I, s:I, s:b, s:o}", "root",
-		text_or_null(spec->root == ROOT_HOST ? "host" : spec->root_path), "network",
+	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:i, s:i, s:I, s:I, s:b, s:o}", "root",
+		text_or_null(spec->root == ROOT_HOST ? "host" : spec->root_path), "root_digest",
+		text_or_null(spec->root == ROOT_IMAGE ? spec->root_digest : NULL), "network",
 		spec->network == NETWORK_HOST ? "host" : "none", "seccomp",
 		text_or_null(spec->seccomp_name), "landlock",
 		result->landlock_abi ? json_integer(result->landlock_abi) : json_null(), "uid", (int)spec->uid, "gid", (int)spec->gid,

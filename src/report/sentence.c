@@ -166,7 +166,8 @@ static void append_killed(const struct exec_result *exec, enum limit_kind limit,
  * The command could not be executed: the text comes from inside the sandbox, where another command may
  * have run before, so it is shown as text and no more.
  */
-static void append_not_executed(const struct exec_result *exec, struct text *text)
+static void append_not_executed(
+	const struct exec_result *exec, const struct spec *spec, struct text *text)
 {
 	cleanup_free char *shown = NULL;
 	size_t length;
@@ -181,6 +182,8 @@ static void append_not_executed(const struct exec_result *exec, struct text *tex
 		if ((unsigned char)shown[i] < 0x20 || shown[i] == 0x7f)
 			shown[i] = '?';
 	append(text, "%s", shown);
+	if (spec->root == ROOT_IMAGE)
+		append(text, " (in the image %s)", spec->root_path);
 }
 
 static void append_signal(const struct exec_result *exec, struct text *text)
@@ -211,7 +214,7 @@ static void append_end(
 	switch (exec->ended_by) {
 	case ENDED_EXITED:
 		if (exec->exec_errno)
-			append_not_executed(exec, text);
+			append_not_executed(exec, spec, text);
 		else if (exec->exit_code && index + 1 < spec->execs_count)
 			append(text, "%s failed with exit status %d, so the program was not run",
 				exec->phase, exec->exit_code);

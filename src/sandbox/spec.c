@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "util/alloc.h"
+#include "util/cleanup.h"
 #include "util/error.h"
 
 enum { PATH_PARTS_MAX = 128 }; /* they are made one inside the other */
@@ -48,6 +49,8 @@ void spec_free(struct spec *spec)
 {
 	free(spec->root_path);
 	strings_free(spec->root_layers);
+	free(spec->root_digest);
+	strings_free(spec->root_env);
 	free(spec->home);
 	strings_free(spec->directories);
 	free(spec->hostname);
@@ -151,6 +154,16 @@ void exec_set_env(struct exec_spec *exec, const char *name, const char *value)
 			return;
 		}
 	exec->env = append_string(exec->env, entry);
+}
+
+void exec_add_env(struct exec_spec *exec, char *const *entries)
+{
+	for (; entries && *entries; entries++) {
+		const char *equals = strchr(*entries, '=');
+		cleanup_free char *name = xmemdup(*entries, (size_t)(equals - *entries));
+
+		exec_set_env(exec, name, equals + 1);
+	}
 }
 
 void exec_add_arg(struct exec_spec *exec, const char *argument)
@@ -329,6 +342,8 @@ int spec_validate(const struct spec *spec, struct error *err)
 	if (spec->uid > SPEC_ID_MAX || spec->gid > SPEC_ID_MAX)
 		return error_set(err, 0, "user %u:%u: ids inside go from 0 to %d", spec->uid,
 			spec->gid, SPEC_ID_MAX);
+	if (spec->stop_signal > SPEC_SIGNAL_MAX)
+		return error_set(err, 0, "stop signal: signals go from 1 to %d", SPEC_SIGNAL_MAX);
 	if (!spec->hostname[0] || strlen(spec->hostname) > 64)
 		return error_set(
 			err, 0, "hostname: \"%s\" must have 1 to 64 characters", spec->hostname);

@@ -32,6 +32,7 @@ enum {
 	SPEC_OUTPUT_MIN = 1 << 10,   /* bytes */
 	SPEC_OUTPUT_MAX = 256 << 20, /* bytes: it is kept in memory */
 	SPEC_ID_MAX = 65535, /* the greatest uid or gid inside */
+	SPEC_SIGNAL_MAX = 64,
 };
 
 enum root_kind {
@@ -108,6 +109,8 @@ struct spec {
 	enum root_kind root;
 	char *root_path; /* ROOT_DIRECTORY: absolute; ROOT_IMAGE: the image's name, for messages */
 	char **root_layers; /* ROOT_IMAGE: absolute paths of their trees, the topmost first; NULL-terminated */
+	char *root_digest;  /* ROOT_IMAGE: of its manifest, «sha256:…»; for results and for names of caches; or NULL */
+	char **root_env;    /* ROOT_IMAGE: NAME=VALUE that a language's commands begin with; NULL-terminated, or NULL */
 	bool root_read_only;
 	enum network_kind network;
 	char *hostname;
@@ -132,6 +135,7 @@ struct spec {
 	bool root_emulation; /* what package managers do as root is answered with success and not done */
 	const struct sock_filter *emulation_filter; /* with root_emulation; a constant, or NULL */
 	size_t emulation_filter_length;
+	uint32_t stop_signal; /* what a SIGTERM that is forwarded becomes; 0: that itself */
 	bool explain; /* the refused system calls are noted: see exec_result.refused */
 	bool capture; /* standard output and error are kept for the result, else the caller's own */
 	bool collect_images; /* see run_result.images */
@@ -158,6 +162,9 @@ void spec_add_directory(struct spec *spec, const char *path);
 
 /* Sets one NAME=VALUE in exec->env, in place of an earlier value of NAME. */
 void exec_set_env(struct exec_spec *exec, const char *name, const char *value);
+
+/* Sets each NAME=VALUE of `entries`, which is NULL-terminated or NULL. */
+void exec_add_env(struct exec_spec *exec, char *const *entries);
 
 /* Appends one argument to exec->argv. */
 void exec_add_arg(struct exec_spec *exec, const char *argument);

@@ -184,6 +184,9 @@ static void serve_signals(struct run *run)
 			break;
 		case SIGCONT:
 			break; /* stop_ourselves goes on by itself */
+		case SIGTERM:
+			forward(run, run->spec->stop_signal ? (int)run->spec->stop_signal : SIGTERM);
+			break;
 		default:
 			forward(run, (int)info.ssi_signo);
 		}

@@ -20,6 +20,7 @@
 
 #include "report/report.h"
 #include "sandbox/spec.h"
+#include "session/pull.h"
 #include "session/spawner.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -144,9 +145,16 @@ int runner_submit(
 }
 
 int runner_warm(
-	struct runner *runner, const char *language, struct runner_io *ret, struct error *err)
+	struct runner *runner, const char *language, const char *image, struct runner_io *ret, struct error *err)
 {
-	return submit(runner, FRAME_WARM, json_pack("{s:s}", "language", language), ret, err);
+	return submit(runner, FRAME_WARM, json_pack("{s:s, s:s?}", "language", language, "image", image), ret, err);
+}
+
+int runner_pull(struct runner *runner, const char *image, const struct pull_config *config, struct runner_io *ret,
+	struct error *err)
+{
+	return submit(runner, FRAME_PULL,
+		json_pack("{s:s, s:s?, s:b}", "image", image, "config", config->file, "no_config", config->none), ret, err);
 }
 
 int runner_flush(struct runner_io *io, struct error *err)

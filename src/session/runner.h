@@ -65,10 +65,16 @@ int runner_submit(
 	struct runner *runner, const struct spec *spec, struct runner_io *ret, struct error *err);
 
 /*
- * The same for filling the cache of a language's compiler, if need be (session/warm.h): nobody waits for that, so it
- * has the least priority. The object of its RUNNER_RESULT is empty.
+ * The same for filling the cache of a language's compiler, if need be (session/warm.h), in an image or on the host (NULL):
+ * nobody waits for that, so it has the least priority. The object of its RUNNER_RESULT is empty.
  */
-int runner_warm(struct runner *runner, const char *language, struct runner_io *ret, struct error *err);
+int runner_warm(struct runner *runner, const char *language, const char *image, struct runner_io *ret,
+	struct error *err);
+
+/* The same for fetching an image (session/pull.h). The object of its RUNNER_RESULT is empty, too. */
+struct pull_config;
+int runner_pull(struct runner *runner, const char *image, const struct pull_config *config, struct runner_io *ret,
+	struct error *err);
 
 /* Sends what the socket takes. Returns 1 when more is to be sent, 0 when all is sent, -1 on failure. */
 int runner_flush(struct runner_io *io, struct error *err);

@@ -25,11 +25,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "image/root.h"
 #include "language/language.h"
 #include "report/report.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/spec.h"
 #include "seccomp/load.h"
+#include "session/pull.h"
 #include "session/warm.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -175,7 +177,7 @@ static json_t *read_request(int fd, enum frame_type *ret_type)
 	json_t *object;
 
 	if (read_exactly(fd, &header, sizeof header) < 0 ||
-		(header.type != FRAME_SPEC && header.type != FRAME_WARM) ||
+		(header.type != FRAME_SPEC && header.type != FRAME_WARM && header.type != FRAME_PULL) ||
 		header.length > FRAME_MAX)
 		_exit(1);
 	*ret_type = header.type;
@@ -207,6 +209,10 @@ _Noreturn static void run_spec(int fd, const json_t *object)
 		send_failure(fd, &err);
 		_exit(1);
 	}
+	if (image_hold_layers(&spec, &err) < 0) {
+		send_failure(fd, &err);
+		_exit(1);
+	}
 	sandbox_run(&spec, &control, &result);
 	send_result(fd, &result, &spec);
 	_exit(0);
@@ -214,14 +220,33 @@ _Noreturn static void run_spec(int fd, const json_t *object)
 
 _Noreturn static void run_warming(int fd, const json_t *object)
 {
-	const char *name = json_string_value(json_object_get(object, "language"));
+	const char *name = json_string_value(json_object_get(object, "language")),
+		   *image = json_string_value(json_object_get(object, "image"));
 	struct run_control control = {.cancel_fd = fd};
 	struct language *language;
 	struct error err = {0};
 	char *path, *output;
 
 	if (language_load(name ?: "", &language, &err) < 0 ||
-		warm_language(language, true, &control, &path, &output, &err) < 0) {
+		warm_language(language, image, true, &control, &path, &output, &err) < 0) {
+		send_failure(fd, &err);
+		_exit(1);
+	}
+	send_frame(fd, FRAME_RESULT, json_object(), NULL, 0);
+	_exit(0);
+}
+
+_Noreturn static void run_pull(int fd, const json_t *object)
+{
+	const char *image = json_string_value(json_object_get(object, "image"));
+	const struct pull_config config = {
+		.file = json_string_value(json_object_get(object, "config")),
+		.none = json_is_true(json_object_get(object, "no_config")),
+	};
+	struct run_control control = {.cancel_fd = fd, .progress = report_progress, .data = &fd};
+	struct error err = {0};
+
+	if (pull_image(image ?: "", &config, &control, &err) < 0) {
 		send_failure(fd, &err);
 		_exit(1);
 	}
@@ -239,6 +264,8 @@ _Noreturn static void supervisor_main(int fd)
 	object = read_request(fd, &type);
 	if (type == FRAME_WARM)
 		run_warming(fd, object);
+	if (type == FRAME_PULL)
+		run_pull(fd, object);
 	run_spec(fd, object);
 }
 

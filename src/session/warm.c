@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/root.h"
 #include "language/language.h"
 #include "seccomp/load.h"
 #include "util/alloc.h"
@@ -51,8 +52,19 @@ static int run(const struct language *language, const struct spec *spec,
 	return status;
 }
 
-int warm_language(const struct language *language, bool background, const struct run_control *control,
-	char **ret_path, char **ret_output, struct error *err)
+/* The host's root, which it is, or the image's. */
+static int set_root(const char *image, struct spec *spec, struct error *err)
+{
+	cleanup_free char *missing = NULL;
+	int r = image ? image_choose_root(image, false, spec, &missing, err) : 0;
+
+	if (r > 0)
+		return error_set(err, 0, "the image %s is not in the store any more", missing);
+	return r < 0 ? -1 : image_hold_layers(spec, err);
+}
+
+int warm_language(const struct language *language, const char *image, bool background,
+	const struct run_control *control, char **ret_path, char **ret_output, struct error *err)
 {
 	struct language_cache cache;
 	cleanup_free char *path = NULL;
@@ -62,7 +74,9 @@ int warm_language(const struct language *language, bool background, const struct
 
 	*ret_path = *ret_output = NULL;
 	spec_init(&spec);
-	result = language_prepare_cache(language, !background, &spec, &cache, err);
+	result = set_root(image, &spec, err);
+	if (result == 0)
+		result = language_prepare_cache(language, !background, &spec, &cache, err);
 	if (result > 0) {
 		bool filled;
 

@@ -16,10 +16,12 @@ struct language;
  * failed, what it wrote in *ret_output (malloc'd, else NULL). A cache that was not filled whole is removed before it
  * returns, also when `control` has ended the run.
  *
+ * `image` has the toolchain, or with NULL the host. Its layers are locked as long as the process lives.
+ *
  * While another process fills it, that one is waited for. Not so in the background, where it returns 0, and where the
  * compiler leaves processor time to others.
  */
-int warm_language(const struct language *language, bool background,
+int warm_language(const struct language *language, const char *image, bool background,
 	const struct run_control *control, char **ret_path, char **ret_output, struct error *err);
 
 /* What a command wrote, standard output first, as a string; malloc'd. */

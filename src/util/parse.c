@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "util/parse.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "util/error.h"
 #include "util/utf8.h"
 
-enum { NANOS = 1000000000, FRACTION_DIGITS = 9 };
+enum { NANOS = 1000000000, FRACTION_DIGITS = 9, SIGNAL_MAX = 64 };
 
 static const uint64_t YEAR_MS = 365ull * 24 * 3600 * 1000;
 
@@ -276,6 +277,43 @@ int parse_ids(const char *what, const char *text, uint32_t max, uint32_t *ret_ui
 			quoted(text, buffer), max);
 	*ret_uid = (uint32_t)uid;
 	*ret_gid = (uint32_t)gid;
+	return 0;
+}
+
+/* «RTMIN», «RTMIN+3», «RTMAX-1»: 0 where it is none of these. The numbers are the kernel's and glibc's: from 34 to 64. */
+static uint64_t real_time_signal(const char *name)
+{
+	enum { FIRST = 34 };
+	bool from_end = strncasecmp(name, "RTMAX", 5) == 0;
+	uint64_t offset = 0;
+	const char *rest = name + 5;
+
+	if (!from_end && strncasecmp(name, "RTMIN", 5) != 0)
+		return 0;
+	if (*rest == (from_end ? '-' : '+'))
+		rest = scan_whole(rest + 1, &offset);
+	if (!rest || *rest || offset > SIGNAL_MAX - FIRST)
+		return 0;
+	return from_end ? SIGNAL_MAX - offset : FIRST + offset;
+}
+
+int parse_signal(const char *what, const char *text, uint32_t *ret, struct error *err)
+{
+	const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text, *rest;
+	uint64_t number = 0;
+
+	rest = scan_whole(text, &number);
+	if (!rest || *rest)
+		number = real_time_signal(name);
+	for (int i = 1; number == 0 && i < SIGNAL_MAX; i++) {
+		const char *known = sigabbrev_np(i);
+
+		if (known && strcasecmp(known, name) == 0)
+			number = (uint64_t)i;
+	}
+	if (number < 1 || number > SIGNAL_MAX)
+		return refuse(err, what, text, "is no signal; write it as SIGINT, or as a number from 1 to 64");
+	*ret = (uint32_t)number;
 	return 0;
 }
 

@@ -45,6 +45,9 @@ int parse_count(const char *what, const char *text, uint32_t min, uint32_t max, 
 int parse_ids(const char *what, const char *text, uint32_t max, uint32_t *ret_uid,
 	uint32_t *ret_gid, struct error *err);
 
+/* «SIGTERM», «term», «15», «SIGRTMIN+3»: the number of a signal, as docker run reads it. */
+int parse_signal(const char *what, const char *text, uint32_t *ret, struct error *err);
+
 /*
  * «NAME=VALUE», or «NAME» alone: *ret_value is then NULL, else it points into `text`. *ret_name is
  * malloc'd.

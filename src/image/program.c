@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding and starting nsbox-image: see image_program.h. */
+/* Finding and starting nsbox-image: see program.h. */
 #define _GNU_SOURCE
-#include "cli/image_program.h"
+#include "image/program.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,21 +55,53 @@ int image_program_execute(char **argv, struct error *err)
 	return -1;
 }
 
-int image_program_run(char **argv, int output_to_stderr, struct error *err)
+void image_pull_argv(const char *name, bool json, const char *config_file, bool no_config,
+	char *ret[IMAGE_PULL_ARGV_MAX])
+{
+	size_t count = 0;
+
+	ret[count++] = (char *)"pull";
+	if (json)
+		ret[count++] = (char *)"--json";
+	if (no_config)
+		ret[count++] = (char *)"--no-config";
+	if (config_file) {
+		ret[count++] = (char *)"--config";
+		ret[count++] = (char *)config_file;
+	}
+	ret[count++] = (char *)"--";
+	ret[count++] = (char *)name;
+	ret[count] = NULL;
+}
+
+pid_t image_program_start(char **argv, int output, int errors, struct error *err)
 {
 	struct error failure;
-	pid_t pid = fork();
-	int status;
+	pid_t parent = getpid(), pid = fork();
 
 	if (pid < 0)
 		return error_set(err, errno, "starting %s", name);
-	if (pid == 0) {
-		if (output_to_stderr)
-			dup2(STDERR_FILENO, STDOUT_FILENO);
-		image_program_execute(argv, &failure);
-		error_print(&failure);
+	if (pid > 0)
+		return pid;
+	/* Who waits for it is killed: so is it, and can be gone on with later. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
 		_exit(125);
-	}
+	dup2(output, STDOUT_FILENO);
+	dup2(errors, STDERR_FILENO);
+	image_program_execute(argv, &failure);
+	error_print(&failure);
+	_exit(125);
+}
+
+int image_program_run(char **argv, int output_to_stderr, struct error *err)
+{
+	pid_t pid = image_program_start(
+		argv, output_to_stderr ? STDERR_FILENO : STDOUT_FILENO, STDERR_FILENO, err);
+	int status;
+
+	if (pid < 0)
+		return -1;
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return error_set(err, errno, "waiting for %s", name);
