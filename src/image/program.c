@@ -55,7 +55,7 @@ int image_program_execute(char **argv, struct error *err)
 	return -1;
 }
 
-void image_pull_argv(const char *name, bool json, const char *config_file, bool no_config,
+void image_pull_argv(const char *image, bool json, const char *config_file, bool no_config,
 	char *ret[IMAGE_PULL_ARGV_MAX])
 {
 	size_t count = 0;
@@ -70,7 +70,7 @@ void image_pull_argv(const char *name, bool json, const char *config_file, bool 
 		ret[count++] = (char *)config_file;
 	}
 	ret[count++] = (char *)"--";
-	ret[count++] = (char *)name;
+	ret[count++] = (char *)image;
 	ret[count] = NULL;
 }
 

@@ -13,11 +13,11 @@ struct error;
 int image_program_execute(char **argv, struct error *err);
 
 /*
- * The arguments of a pull of `name`, with the configuration file that was named, or none with `no_config`. Borrowed, and
+ * The arguments of a pull of `image`, with the configuration file that was named, or none with `no_config`. Borrowed, and
  * terminated by NULL.
  */
 enum { IMAGE_PULL_ARGV_MAX = 8 };
-void image_pull_argv(const char *name, bool json, const char *config_file, bool no_config,
+void image_pull_argv(const char *image, bool json, const char *config_file, bool no_config,
 	char *ret[IMAGE_PULL_ARGV_MAX]);
 
 /*

@@ -40,6 +40,17 @@ int store_path(char ret[PATH_MAX], struct error *err)
 	return 0;
 }
 
+bool store_is_there(void)
+{
+	const char *own = getenv("NSBOX_STORE");
+	char path[PATH_MAX];
+	struct error unimportant;
+
+	if (store_path(path, &unimportant) < 0)
+		return own && *own; /* which is wrong: store_open says how */
+	return access(path, F_OK) == 0 || !(errno == ENOENT || errno == ENOTDIR || (errno == EACCES && !(own && *own)));
+}
+
 static int make_parents(char *path)
 {
 	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {

@@ -36,6 +36,12 @@ struct store {
 int store_path(char ret[PATH_MAX], struct error *err);
 
 /*
+ * Whether there is anything that could be a store. There is none where no place is set, nothing is there, or the place is
+ * in a home that the caller may not even enter, which then is somebody else's (HOME as setpriv leaves it).
+ */
+bool store_is_there(void);
+
+/*
  * Opens the store. With `create` it is made where it is missing; else a missing one is 1. *ret is closed with
  * store_close.
  */

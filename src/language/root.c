@@ -43,7 +43,7 @@ int language_choose_root(const struct language *language, enum image_policy poli
 	const char *const images[] = {language_local_image(language), language_remote_image(language)};
 	char *missing = NULL;
 
-	if (policy == IMAGE_POLICY_HOST)
+	if (policy == IMAGE_POLICY_HOST || (policy == IMAGE_POLICY_STORED && !store_is_there()))
 		return 0;
 	for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
 		int r;

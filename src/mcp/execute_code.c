@@ -372,16 +372,21 @@ static int set_stdin(const json_t *arguments, struct exec_spec *exec, struct err
 	return 0;
 }
 
-/* Languages' own images need no permission: whoever installed their files has given it. */
+/*
+ * Languages' own images need no permission: whoever installed their files has given it. A pattern may be of the whole name
+ * or of the short one, where that leaves «:latest» out with it or without.
+ */
 static bool image_is_allowed(
 	const struct mcp_options *options, const struct language *language, const struct reference *reference)
 {
 	char whole[REFERENCE_MAX + 1], brief[REFERENCE_MAX + 1];
+	cleanup_free char *latest = xasprintf("%s%s", reference_format_short(reference, brief),
+		!reference->digest[0] && strcmp(reference->tag, "latest") == 0 ? ":latest" : "");
 
 	reference_format(reference, whole);
-	reference_format_short(reference, brief);
 	for (char *const *pattern = options->allow_images; pattern && *pattern; pattern++)
-		if (fnmatch(*pattern, whole, 0) == 0 || fnmatch(*pattern, brief, 0) == 0)
+		if (fnmatch(*pattern, whole, 0) == 0 || fnmatch(*pattern, brief, 0) == 0 ||
+			fnmatch(*pattern, latest, 0) == 0)
 			return true;
 	return language_has_image(language, whole) || languages_have_image(whole);
 }

@@ -152,7 +152,7 @@ static json_t *structured(const struct mcp_options *options, const json_t *run)
 		json_pack("{s:I, s:I, s:i}", "memory_bytes", (json_int_t)options->memory_max_bytes,
 			"timeout_ms", (json_int_t)options->timeout_max_ms, "parallel",
 			(int)options->parallel_max));
-	json_object_set_new(object, "languages", languages_to_json());
+	json_object_set_new(object, "languages", languages_to_json(options));
 	return object;
 }
 

@@ -57,7 +57,7 @@ is() { # $1: what is wanted; then the words
   local command options words
   for command in run check mcp; do
     options=$(bash -c 'source "$1"; _nsbox_options "$2" "$3"' completion "$completion" "$nsbox" "$command")
-    words=$(awk 'NF > 1 { print $2 }' <<<"$options" | grep -vE '^([A-Z]+[][A-Z:=|]*(\[:ro\])?|[a-z]+(\|[a-z]+)+)$') || true
+    words=$(awk 'NF > 1 { print $2 }' <<<"$options" | grep -vE '^([A-Z]+[][A-Z:=|]*(\[:ro\])?|[A-Z]+\|[a-z]+|[a-z]+(\|[a-z]+)+)$') || true
     [ -z "$words" ] || { echo "$command: $words"; return 1; }
     grep -qE '^--(timeout|rootfs) [A-Z]+$' <<<"$options"
     grep -qE '^--(help|json) $' <<<"$options"
@@ -124,4 +124,25 @@ is() { # $1: what is wanted; then the words
   [[ " $(completes run -m 1g -- ech) " = *" echo "* ]]
   [[ " $(completes run -t ech) " = *" echo "* ]]
   is "" run ls --mem
+}
+
+@test "completion: images of the store, also after a colon" {
+  local layout=$BATS_TEST_TMPDIR/tree name
+  [ -x "${nsbox%/*}/nsbox-image" ] || skip "this build has no images"
+  export NSBOX_STORE=$BATS_TEST_TMPDIR/store
+  is "none" run --image ""
+  mkdir -p "$layout/bin"
+  for name in localhost/nsbox/python python:3.13-slim python:3.12 ghcr.io/owner/tool:1; do
+    tar -C "$layout" -c . | "$nsbox" images import - "$name" >/dev/null
+  done
+  is "ghcr.io/owner/tool:1 localhost/nsbox/python none python:3.12 python:3.13-slim" run --image ""
+  is "localhost/nsbox/python" run --lang python --image loc
+  is "python:3.12 python:3.13-slim" run --image = py
+  is "3.12 3.13-slim" run --image python : 3
+  is "3.13-slim" images rm x python : 3.13
+  is "ghcr.io/owner/tool:1" images inspect gh
+  is "python:3.12 python:3.13-slim" images export py
+  is "tree" images export python : 3.12 tr
+  is "export import inspect ls prune pull rm" images ""
+  is "--all" images prune --a
 }

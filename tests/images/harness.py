@@ -86,7 +86,8 @@ class Place:
         self.home = self.folder / "home"
         self.home.mkdir()
         self.environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(self.home),
-                            "NSBOX_STORE": str(self.store)}
+                            "NSBOX_STORE": str(self.store),
+                            "NSBOX_LANGUAGES_DIR": str(Path(nsbox_path).parent / "languages")}
 
     def start(self, *arguments, env=None, **options):
         options.setdefault("stdin", subprocess.DEVNULL)

@@ -11,5 +11,6 @@ import test_server  # noqa: F401
 import test_mirrors  # noqa: F401
 import test_store  # noqa: F401
 import test_run  # noqa: F401
+import test_language  # noqa: F401
 
 sys.exit(harness.main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""))

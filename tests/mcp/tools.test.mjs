@@ -144,7 +144,7 @@ test('list_languages: versions, as the toolchains tell them; what is missing, an
 	assert.ok(by.nope.remedy.length > 10);
 	assert.match(by.broken.missing, /broken\.json.*2/);
 	assert.deepEqual(text(result).match(/^language \w+/gm), ['language bash', 'language broken', 'language nope', 'language python']);
-	assert.ok(text(result).includes(`language bash: ready, version ${by.bash.version}\n`));
+	assert.ok(text(result).includes(`language bash: ready, version ${by.bash.version}, on the host\n`));
 });
 
 test('list_languages takes none, and is cancelled like any call', async () => {

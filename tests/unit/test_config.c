@@ -82,9 +82,10 @@ static void every_key(void **state)
 
 	load("{\"limits\": {\"memory\": \"128m\", \"disk\": \"1m\", \"pids\": 10, \"timeout\": \"1.5s\", \"cpus\": 0.5,"
 	     " \"open_files\": \"64\", \"file_size\": \"64k\", \"output\": \"2k\"}, \"network\": \"host\","
-	     " \"seccomp\": \"unconfined\", \"cgroup\": \"/sys/fs/cgroup/x\", \"require_cgroup\": true,"
+	     " \"seccomp\": \"unconfined\", \"cgroup\": \"/sys/fs/cgroup/x\", \"require_cgroup\": true, \"image_policy\": \"pull\","
 	     " \"env\": {\"A\": \"1\", \"B\": \"\"}, \"mcp\": {\"memory\": 8388608, \"max_memory\": \"1g\","
-	     " \"timeout\": 10, \"max_timeout\": \"1m\", \"max_parallel\": 3}}",
+	     " \"timeout\": 10, \"max_timeout\": \"1m\", \"max_parallel\": 3, \"allow_pull\": true,"
+	     " \"allow_image\": [\"ghcr.io/owner/*\", \"python:*\"]}}",
 		&config);
 	for (int i = 0; i < CONFIG_KEY_MAX; i++)
 		if (!config.given[i])
@@ -101,6 +102,11 @@ static void every_key(void **state)
 	assert_string_equal(config.seccomp_name, "unconfined");
 	assert_string_equal(config.cgroup, "/sys/fs/cgroup/x");
 	assert_true(config.require_cgroup);
+	assert_int_equal(config.image_policy, IMAGE_POLICY_PULL);
+	assert_true(config.mcp.allow_pull);
+	assert_string_equal(config.mcp.allow_images[0], "ghcr.io/owner/*");
+	assert_string_equal(config.mcp.allow_images[1], "python:*");
+	assert_null(config.mcp.allow_images[2]);
 	assert_string_equal(config.env.env[0], "A=1");
 	assert_string_equal(config.env.env[1], "B=");
 	assert_null(config.env.env[2]);
@@ -204,6 +210,10 @@ static void mistakes_are_named(void **state)
 	refused("{\"mcp\": {\"timeout\": \"none\"}}",
 		": mcp.timeout: \"none\" is no limit, and a server's calls must "
 		"end some time; write it as 30s");
+	refused("{\"image_policy\": \"always\"}",
+		": image_policy: \"always\" is not one of \"stored\", \"host\" or \"pull\"");
+	refused("{\"mcp\": {\"allow_image\": [\"a\", 1]}}",
+		": mcp.allow_image: expected a pattern such as \"ghcr.io/owner/*\", or an array of them, not a number");
 	refused("{\"mcp\": {\"max_parallel\": 257}}",
 		": mcp.max_parallel: \"257\" is out of range; it goes from 1 to 256");
 }
@@ -212,16 +222,16 @@ static void unknown_keys_are_refused(void **state)
 {
 	refused("{\"limit\": {}}",
 		": \"limit\": unknown key; here there are limits, network, seccomp, cgroup, "
-		"require_cgroup, mcp, env");
+		"require_cgroup, image_policy, mcp, env");
 	refused("{\"limits\": {\"memry\": \"1g\"}}",
 		": \"limits.memry\": unknown key; in limits there are memory, "
 		"disk, pids, timeout, cpus, open_files, file_size, output");
 	refused("{\"mcp\": {\"max_mem\": \"1g\"}}",
 		": \"mcp.max_mem\": unknown key; in mcp there are memory, "
-		"max_memory, timeout, max_timeout, max_parallel");
+		"max_memory, timeout, max_timeout, max_parallel, allow_pull, allow_image");
 	refused("{\"limits.memory\": \"1g\"}",
 		": \"limits.memory\": unknown key; here there are limits, network, "
-		"seccomp, cgroup, require_cgroup, mcp, env");
+		"seccomp, cgroup, require_cgroup, image_policy, mcp, env");
 	refused("{\"network\": {\"none\": 1}}",
 		": network: expected \"none\" or \"host\", not an object");
 }
@@ -323,7 +333,7 @@ static void the_manual_has_the_same_keys(void **state)
 	const char *source = getenv("srcdir");
 	char path[4096], line[512], key[64];
 	bool seen[CONFIG_KEY_MAX] = {false};
-	bool env = false;
+	bool env = false, allow_image = false;
 	FILE *page;
 
 	snprintf(path, sizeof path, "%s/man/nsbox.conf.5", source ? source : ".");
@@ -340,11 +350,14 @@ static void the_manual_has_the_same_keys(void **state)
 			seen[which] = true;
 		else if (strcmp(key, "env") == 0)
 			env = true;
+		else if (strcmp(key, "mcp.allow_image") == 0)
+			allow_image = true;
 		else
 			fail_msg("in the manual alone: %s", key);
 	}
 	fclose(page);
 	assert_true(env);
+	assert_true(allow_image);
 	for (int i = 0; i < CONFIG_KEY_MAX; i++)
 		if (!seen[i])
 			fail_msg("not in the manual: %s", config_key_name(i));

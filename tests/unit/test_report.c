@@ -263,7 +263,7 @@ static void assert_result_keys(const json_t *object)
 	static const char *const limit[] = {"value", "unit", "enforced_by", NULL};
 	static const char *const usage[] = {"wall_ms", "cpu_user_ms", "cpu_system_ms",
 		"memory_peak_bytes", "pids_peak", "disk_used_bytes", NULL};
-	static const char *const sandbox[] = {"root", "network", "seccomp", "uid", "gid",
+	static const char *const sandbox[] = {"root", "root_digest", "network", "seccomp", "uid", "gid",
 		"landlock", "host_uid", "host_gid", "id_range", "cgroup", NULL};
 	static const char *const timing[] = {"setup_ms", "total_ms", NULL};
 

@@ -41,6 +41,7 @@ mkdir "$delegated/shell" "$delegated/sandboxes"
 chown -R $uid:$uid "$delegated/shell" "$delegated/sandboxes"
 echo "+cpu +memory +pids" >"$delegated/cgroup.subtree_control"
 
+export NSBOX_STORE=/tmp/nsbox-store # the caller's images would be taken for languages
 export NSBOX=$place/build/nsbox NSBOX_TEST_TOOLS=$place/build/tests/cli NSBOX_LANGUAGES_DIR=$place/languages
 export PROBE=$place/build/tests/escape/probe PTY=$place/build/tests/cli/pty CMOCKA_MESSAGE_OUTPUT=TAP
 
