@@ -109,14 +109,14 @@ bool languages_have_image(const char *image)
 
 char *language_image_remedy(const struct language *language)
 {
-	const char *remote = language_remote_image(language), *local = language_local_image(language);
+	const char *remote = language_remote_image(language);
 	char name[REFERENCE_MAX + 1];
 	struct reference reference;
 	struct error unimportant;
 
-	if (remote && reference_parse(remote, &reference, &unimportant) == 0)
-		return xasprintf("nsbox pull %s", reference_format_short(&reference, name));
-	return local ? xasprintf("nsbox images import FILE %s", local) : NULL;
+	if (!remote || reference_parse(remote, &reference, &unimportant) < 0)
+		return NULL;
+	return xasprintf("nsbox pull %s", reference_format_short(&reference, name));
 }
 
 void language_add_image_hint(const struct language *language, struct error *err)

@@ -65,8 +65,10 @@ is_half_filled() {
 @test "some languages, by name or alias, in the order in which they are named" {
   languages sh BASH
   [ "$status" = 0 ]
-  [ "${#lines[@]}" = 2 ]
-  [[ ${lines[0]} = "bash "*/bash && ${lines[1]} = "${lines[0]}" ]]
+  # Each with the line that says how to get its image.
+  [ "${#lines[@]}" = 4 ]
+  [[ ${lines[0]} = "bash "*/bash && ${lines[2]} = "${lines[0]}" ]]
+  [[ ${lines[1]} = *"-> in an image: nsbox pull "* && ${lines[3]} = "${lines[1]}" ]]
   languages --json bash
   is 'length' 1
   is '.[0].aliases | contains(["sh"])' true
