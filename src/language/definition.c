@@ -421,6 +421,7 @@ static int take_image(json_t *object, struct language *language, struct error *e
 		return error_set(err, 0, "image.remote: \"%s\" is no registry's; expected HOST/NAME:TAG",
 			language->image_remote);
 	json_object_del(object, "image");
+	language->image_local_named = language->image_local;
 	if (language->image_local)
 		return 0;
 	/* A name of a language may have letters that one of an image has not: then it has none. */

@@ -82,6 +82,7 @@ struct language {
 	struct support_file *files;
 	size_t files_count;
 	char *image_local;            /* a reference: looked for in the store, and never in a registry */
+	bool image_local_named;       /* by the file: it is known how to get it */
 	char *image_remote;           /* a reference: may be pulled; NULL: none is known */
 	struct environment env;       /* of every toolchain; a toolchain's own goes on top */
 	struct toolchain *toolchains; /* at least one */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "image/root.h"
+#include "language/definition.h"
 #include "language/language.h"
 #include "sandbox/spec.h"
 #include "util/alloc.h"
@@ -109,14 +110,23 @@ bool languages_have_image(const char *image)
 
 char *language_image_remedy(const struct language *language)
 {
-	const char *remote = language_remote_image(language);
+	static const char ours[] = "localhost/nsbox/";
+	const char *remote = language_remote_image(language), *local = language_local_image(language);
+	bool built = language->image_local_named && strncmp(local, ours, strlen(ours)) == 0;
+	cleanup_free char *script = NULL;
 	char name[REFERENCE_MAX + 1];
 	struct reference reference;
 	struct error unimportant;
 
+	/* What nsbox comes with: see reference_refuse_local. */
+	if (built) {
+		local += strlen(ours);
+		script = xasprintf("rootfs-scripts/%.*s", (int)strcspn(local, ":@"), local);
+	}
 	if (!remote || reference_parse(remote, &reference, &unimportant) < 0)
-		return NULL;
-	return xasprintf("nsbox pull %s", reference_format_short(&reference, name));
+		return script ? xstrdup(script) : NULL;
+	return xasprintf("nsbox pull %s%s%s%s", reference_format_short(&reference, name), script ? " (or " : "",
+		script ? script : "", script ? ")" : "");
 }
 
 void language_add_image_hint(const struct language *language, struct error *err)

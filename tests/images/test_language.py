@@ -259,7 +259,7 @@ def _(place):
         done.refused("localhost/")
         check("resolve" not in done.errors and "connect" not in done.errors, done.describe())
     with Server(place, "--allow-pull") as server:
-        server.refused("no image localhost/nsbox/toy", image=LOCAL)
+        server.refused("localhost/nsbox/toy", image=LOCAL)
     folder = place.home / ".config/nsbox/languages"
     for value, word in (({"local": "python:3"}, "image.local"), ({"remote": "localhost/x"}, "image.remote"),
                         ({"remote": "UPPER"}, "image: remote: image reference"), ({"other": "x"}, "image: other: unknown key"),

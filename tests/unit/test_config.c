@@ -222,7 +222,7 @@ static void unknown_keys_are_refused(void **state)
 {
 	refused("{\"limit\": {}}",
 		": \"limit\": unknown key; here there are limits, network, seccomp, cgroup, "
-		"require_cgroup, image_policy, mcp, env");
+		"require_cgroup, image_policy, mcp, env, registries");
 	refused("{\"limits\": {\"memry\": \"1g\"}}",
 		": \"limits.memry\": unknown key; in limits there are memory, "
 		"disk, pids, timeout, cpus, open_files, file_size, output");
@@ -333,7 +333,7 @@ static void the_manual_has_the_same_keys(void **state)
 	const char *source = getenv("srcdir");
 	char path[4096], line[512], key[64];
 	bool seen[CONFIG_KEY_MAX] = {false};
-	bool env = false, allow_image = false;
+	bool env = false, registries = false, allow_image = false;
 	FILE *page;
 
 	snprintf(path, sizeof path, "%s/man/nsbox.conf.5", source ? source : ".");
@@ -350,6 +350,8 @@ static void the_manual_has_the_same_keys(void **state)
 			seen[which] = true;
 		else if (strcmp(key, "env") == 0)
 			env = true;
+		else if (strcmp(key, "registries") == 0)
+			registries = true;
 		else if (strcmp(key, "mcp.allow_image") == 0)
 			allow_image = true;
 		else
@@ -357,6 +359,7 @@ static void the_manual_has_the_same_keys(void **state)
 	}
 	fclose(page);
 	assert_true(env);
+	assert_true(registries);
 	assert_true(allow_image);
 	for (int i = 0; i < CONFIG_KEY_MAX; i++)
 		if (!seen[i])

@@ -274,6 +274,7 @@ static int behind_the_wall(bool raised)
 {
 	struct store store = {.fd = -1};
 	char path[100], archive[100];
+	const char *const readable[] = {archive, NULL};
 
 	path_in_top(path, "home");
 	setenv("HOME", path, 1);
@@ -283,7 +284,7 @@ static int behind_the_wall(bool raised)
 	path_in_top(archive, "archive");
 	path_in_top(store.path, "store");
 	store.fd = open(store.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (start_prepare(&err) < 0 || (raised && wall_raise(&store, archive, -1, &err) < 0))
+	if (start_prepare(&err) < 0 || (raised && wall_raise(&store, readable, -1, &err) < 0))
 		return 100;
 	for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
 		if (access_to(expected[i].name) !=
