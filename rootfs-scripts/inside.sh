@@ -57,6 +57,39 @@ clean() {
 		/etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- /etc/.pwd.lock \
 		/var/lib/systemd/catalog/database /var/lib/dbus/machine-id /root/.wget-hsts /root/.cache
 	[ ! -e /etc/machine-id ] || : >/etc/machine-id
+	settle_keystore /etc/ssl/certs/java/cacerts
+}
+
+# A keystore of Java's has the time at which each certificate was put in. The format (JKS): magic number, version and
+# count; of each entry a tag (2: certificate), alias, milliseconds, type and certificate; then the SHA-1 of the password
+# in UTF-16, two words, and all that.
+settle_keystore() {
+	[ -f "$1" ] || return 0
+	perl -e '
+		binmode $_ for *STDIN, *STDOUT;
+		local $/;
+		my $store = <STDIN>;
+		my ($magic, $version, $count) = unpack "N3", $store;
+		$magic == 0xfeedfeed or die "no keystore";
+		my $at = 12;
+		for (1 .. $count) {
+			my ($tag, $alias) = unpack "N n/a", substr $store, $at;
+			$tag == 2 or die "no certificate";
+			$at += 6 + length $alias;
+			substr($store, $at, 8) = pack "Q>", $ENV{EPOCH} * 1000;
+			my ($type, $certificate) = unpack "n/a N/a", substr $store, $at + 8;
+			$at += 14 + length($type) + length $certificate;
+		}
+		print substr $store, 0, $at' <"$1" >"$work/keystore"
+	digest=$({
+		printf 'changeit' | sed 's/./\x00&/g'
+		printf 'Mighty Aphrodite'
+		cat "$work/keystore"
+	} | sha1sum | cut -c 1-40)
+	{
+		cat "$work/keystore"
+		perl -e 'binmode STDOUT; print pack "H*", shift' "$digest"
+	} >"$1"
 }
 
 # --- owners: root emulation leaves all files to one id, the packages say whose they are ---

@@ -11,6 +11,9 @@ import subprocess
 import sys
 
 
+INITIAL_USER_NAMESPACE = 0xEFFFFFFD  # proc_ns.h of the kernel
+
+
 def attributes_of(path):
     """But for those of overlayfs and of security modules, which images cannot bring."""
     try:
@@ -19,6 +22,8 @@ def attributes_of(path):
         return {}
     kept = [name for name in names if name.startswith("user.") and not name.startswith("user.overlay.")
             and name != "user.rootlesscontainers"]  # where umoci keeps the owner
+    if os.geteuid() == 0 and "security.capability" in names and os.stat("/proc/self/ns/user").st_ino == INITIAL_USER_NAMESPACE:
+        kept.append("security.capability")
     return {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in kept}
 
 
@@ -44,12 +49,19 @@ def entry_of(path, name, owners, unnamed):
     return entry
 
 
-def tree_of(root, owners, unnamed):
-    tree = {}
+def tree_of(root, owners, unnamed, crossing):
+    tree, links = {}, {}
     for folder, folders, files in os.walk(root):
         for name in folders + files:
             path = os.path.join(folder, name)
-            tree[os.path.relpath(path, root)] = entry_of(path, os.path.relpath(path, root), owners, unnamed)
+            name = os.path.relpath(path, root)
+            tree[name] = entry_of(path, name, owners, unnamed)
+            status = os.lstat(path)
+            if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+                links.setdefault((status.st_dev, status.st_ino), []).append(name)
+    for names in links.values():
+        for name in set(names) - set(crossing):
+            tree[name]["links"] = sorted(names)
     return tree  # but for the root, which in a sandbox is its own
 
 
@@ -69,8 +81,8 @@ def main():
         merged = "/mnt"
         lower = ":".join(f"{name}/fs" for name in chain)
         subprocess.run(["mount", "-t", "overlay", "-o", f"ro,userxattr,lowerdir={lower}", "overlay", merged], check=True)
-    ours = tree_of(merged, options["owners"], options["unnamed"])
-    theirs = tree_of(reference, options["owners"], options["unnamed"])
+    ours = tree_of(merged, options["owners"], options["unnamed"], options["crossing"])
+    theirs = tree_of(reference, options["owners"], options["unnamed"], options["crossing"])
     found = [describe(name, ours.get(name), theirs.get(name)) for name in sorted(set(ours) | set(theirs))
              if ours.get(name) != theirs.get(name)]
     json.dump({"entries": len(ours), "differences": found}, sys.stdout)

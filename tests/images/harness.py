@@ -126,17 +126,20 @@ class Place:
                 return json.loads(path.read_text())
         raise Failure(f"no record of {name} in {self.listing('images')}")
 
-    def differences(self, name, reference, unnamed=()):
-        """Between the merged layers of an image and the tree in folder `reference`."""
+    def differences(self, name, reference, unnamed=(), crossing=()):
+        """
+        Between the merged layers of an image and the tree in folder `reference`. `unnamed`: directories that no layer names,
+        whose time is their own. `crossing`: names with hard links from layer to layer, which are links within each alone.
+        """
         chain = [layer["chain_id"].split(":")[-1] for layer in reversed(self.record(name)["layers"])
                  if not layer.get("hidden")]
         command = ["unshare", "-m"] if IS_ROOT else ["unshare", "-Urm"]
         command += [sys.executable, Path(__file__).parent / "compare.py", self.store / "layers", ":".join(chain), reference,
-                    json.dumps({"owners": IS_ROOT, "unnamed": list(unnamed)})]
+                    json.dumps({"owners": IS_ROOT, "unnamed": list(unnamed), "crossing": list(crossing)})]
         return json.loads(run(*command))
 
-    def same_tree(self, name, reference, unnamed=()):
-        found = self.differences(name, reference, unnamed)
+    def same_tree(self, name, reference, unnamed=(), crossing=()):
+        found = self.differences(name, reference, unnamed, crossing)
         check(found["entries"] > 5 and not found["differences"], "\n".join(found["differences"][:20]) or "no entries")
 
 

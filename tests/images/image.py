@@ -122,6 +122,12 @@ def noise(length, seed=1):
 
 # Directories that no layer names.
 UNNAMED = {"implied", "implied/deep", "newdir", "newdir/sub"}
+# Hard links to files of layers below.
+CROSSING = {"linked-2", "linked-3", "linked-4", "linked-5", "linked-6", "usr/share/s", "kept", "link"}
+
+
+# capabilities(7): struct vfs_cap_data of revision 2, effective, in a file's extended attribute.
+CAP_NET_RAW = "\x01\0\0\x02\0\x20\0\0" + 12 * "\0"
 
 
 def every_kind():
@@ -135,6 +141,7 @@ def every_kind():
         Entry("file-to-dir", content="file"), Entry("dir-to-file", "dir"), Entry("dir-to-file/in", content="in"),
         Entry("link-to-dir", "symlink", "dir"), Entry("file-to-link", content="file"), Entry("fifo-to-file", "fifo"),
         Entry("linked", content="hard links", uid=7), Entry("linked-2", "link", "linked"), Entry("linked-3", "link", "./linked"),
+        Entry("within", content="links of one layer"), Entry("within-2", "link", "within"), Entry("dir/within-3", "link", "within-2"),
         Entry("suid", content="s", mode=0o4755), Entry("sgid", content="s", mode=0o2755), Entry("sgid-dir", "dir", mode=0o2775),
         Entry("dev", "dir"), Entry("dev/null", "char", mode=0o666), Entry("dev/disk", "block", mode=0o660), Entry("fifo", "fifo"),
         Entry("long", "dir"), Entry("long/" + "n" * 200, "dir"), Entry("long/" + "n" * 200 + "/" + "m" * 255, content="long"),
@@ -142,6 +149,7 @@ def every_kind():
         Entry("back\\slash and space", content="s"), Entry("new\nline", content="n"), Entry("closed", "dir", mode=0),
         Entry("closed/file", content="q", mode=0, uid=9), Entry("closed/dir", "dir", mode=0),
         Entry("attributes", content="x", pax={"SCHILY.xattr.user.test": "value"}),
+        Entry("capable", content="c", mode=0o755, pax={"SCHILY.xattr.security.capability": CAP_NET_RAW}),
         Entry("owned", content="o", uid=1234, gid=65534), Entry("old", content="1", mtime=1), Entry("future", mtime=4102444800),
         Entry("nanoseconds", content="n", mtime=1600000000.25), Entry("symlink-old", "symlink", "nowhere", mtime=12345),
     ]

@@ -46,7 +46,7 @@ def samples(folder):
 def pull_and_compare(place, name, tree, unnamed=image.UNNAMED):
     done = place.pull(name).ok()
     check(name in done.output, done.describe())
-    place.same_tree(name.split("/", 1)[1], shared(samples).tree(tree), unnamed)
+    place.same_tree(name.split("/", 1)[1], shared(samples).tree(tree), unnamed, image.CROSSING)
 
 
 def pushed(layout, name, *options):
