@@ -5,8 +5,8 @@
 //	NSBOX=PROGRAM SDK=FOLDER node client.mjs    (tests/mcp/sdk prints the folder)
 //
 // A line of standard input is {id, arguments, timeout_ms}, the arguments being those of execute_code. A line of
-// standard output is {id, status, stdout, stderr, text}: status as a shell has it, the whole outputs in base64, and what
-// a model gets to read; or {id, error}.
+// standard output is {id, status, stdout, stderr, text, root}: status as a shell has it, the whole outputs in base64, what a
+// model gets to read, and where it ran; or {id, error}.
 
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
@@ -57,6 +57,7 @@ async function runProgram(client, { id, arguments: args, timeout_ms: timeout }) 
 	return {
 		id,
 		text,
+		root: run.root,
 		status: statusOf(run),
 		stdout: (await wholeStream(client, result, 'stdout')).toString('base64'),
 		stderr: stderr.toString('base64'),
