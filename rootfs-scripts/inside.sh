@@ -53,7 +53,8 @@ write_settings() {
 clean() {
 	rm -rf /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/apt/archives/lock /var/lib/apt/lists/lock \
 		/var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/cache/fontconfig/* /var/cache/man/* \
-		/var/lib/dpkg/available /var/lib/dpkg/*-old /var/lib/dpkg/lock* /var/lib/dpkg/triggers/Lock /var/log/*.log /var/log/apt/* \
+		/var/lib/dpkg/available /var/lib/dpkg/*-old /var/lib/dpkg/lock* /var/lib/dpkg/triggers/Lock \
+		/var/log/*.log /var/log/apt/* \
 		/etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- /etc/.pwd.lock \
 		/var/lib/systemd/catalog/database /var/lib/dbus/machine-id /root/.wget-hsts /root/.cache
 	[ ! -e /etc/machine-id ] || : >/etc/machine-id
@@ -133,8 +134,10 @@ sort_bytes() {
 
 # What nsbox puts there at each run, and what is empty in an image.
 not_of_image() {
-	grep -v -x -e '\.' -e '\./dev\(/.*\)\?' -e '\./proc\(/.*\)\?' -e '\./sys\(/.*\)\?' -e '\./run\(/.*\)\?' -e '\./tmp\(/.*\)\?' \
-		-e '\./etc/hosts' -e '\./etc/hostname' -e '\./etc/resolv\.conf' -e '\./etc/apt/apt\.conf\.d/99nsbox-root-emulation' -e '\./workspace\(/.*\)\?' -e '\./\.build' -e '\./\.work'
+	grep -v -x -e '\.' -e '\./dev\(/.*\)\?' -e '\./proc\(/.*\)\?' -e '\./sys\(/.*\)\?' -e '\./run\(/.*\)\?' \
+		-e '\./tmp\(/.*\)\?' -e '\./workspace\(/.*\)\?' -e '\./\.build' -e '\./\.work' \
+		-e '\./etc/hosts' -e '\./etc/hostname' -e '\./etc/resolv\.conf' \
+		-e '\./etc/apt/apt\.conf\.d/99nsbox-root-emulation'
 }
 
 # One file of records is an archive with two blocks of zeros at its end, without which it can be gone on with.

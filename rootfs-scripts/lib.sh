@@ -20,8 +20,8 @@
 me=${0##*/}
 here=$(cd "$(dirname "$0")" && pwd)
 
-die() {
-	echo "$me: $*" >&2
+die() { # in one line, whatever is in the words
+	printf '%s: %s\n' "$me" "$(echo "$*" | tr '\n' ' ')" >&2
 	exit 1
 }
 
@@ -36,14 +36,14 @@ usage() {
 		Docker, and puts it into the store of nsbox: nsbox run --image localhost/nsbox/$name
 
 		  --suite NAME          of Debian, bookworm or later ($suite)
-		  --mirror URI          where packages come from (what apt uses here, on Debian; else $default_mirror)
-		  --security-mirror URI the same for security updates; none: without them (likewise, $default_security)
+		  --mirror URI          where packages come from (apt's own here, on Debian; else $default_mirror)
+		  --security-mirror URI for security updates; none: without them (likewise; $default_security)
 		  --include NAME[,NAME] more packages
 		  --name NAME           of the image (localhost/nsbox/$name:latest)
 		  -o, --output FILE     write the image to FILE, as an archive of an OCI image layout, and not into the store
 		  --cache DIR           what is kept for the next time (\${XDG_CACHE_HOME:-~/.cache}/nsbox/rootfs)
 		  --keyring FILE        that signs the packages ($keyring)
-		  --nsbox PROGRAM       which nsbox (\$NSBOX, else ${nsbox:-none was found})
+		  --nsbox PROGRAM       which nsbox (\$NSBOX, else the one in \$PATH)
 		  -q, --quiet           print the image's name and digest only
 		  -v, --verbose         show what apt, dpkg and the packages' scripts say
 		  -h, --help            show this
@@ -108,10 +108,11 @@ set_option() {
 # The words of options become parts of apt's configuration: what is no name or address is refused.
 check_options() {
 	case $suite in
-	"" | *[!a-z0-9.-]*) die "--suite $suite: not the name of a suite, such as bookworm" ;;
+	"" | *[!a-z0-9.-]*) die "--suite $suite: not the name of a suite, such as trixie" ;;
 	esac
 	for uri in "$mirror" "$security"; do
 		case $uri in
+		"") ;; # what apt has here
 		none) [ "$mirror" != none ] || die "--mirror none: only --security-mirror can be none" ;;
 		*[!A-Za-z0-9:/._~%@+-]*) die "the mirror $uri: not a plain address, such as $default_mirror" ;;
 		http://?* | https://?*) ;;
@@ -123,7 +124,8 @@ check_options() {
 	esac
 	[ -r "$keyring" ] || die "$keyring is not there: install debian-archive-keyring, or name another by --keyring"
 	for program in apt-get apt-config dpkg dpkg-deb flock gzip sha256sum tar; do
-		command -v $program >/dev/null || die "$program is not installed; on Debian: apt-get install apt dpkg util-linux gzip coreutils tar"
+		command -v $program >/dev/null ||
+			die "$program is not installed; on Debian: apt-get install apt dpkg util-linux gzip coreutils tar"
 	done
 	[ "$nsbox" ] || die "nsbox is not found; install it, or name it by --nsbox"
 	[ -x "$nsbox" ] || command -v "$nsbox" >/dev/null || die "$nsbox is not a program"
@@ -141,16 +143,19 @@ host_mirror() {
 write_sources() { # $1: signed by
 	updates=" $suite-updates"
 	[ "$suite" != sid ] && [ "$suite" != unstable ] || updates=
-	printf 'Types: deb\nURIs: %s\nSuites: %s%s\nComponents: main\nSigned-By: %s\n' "$mirror" "$suite" "$updates" "$1"
-	[ "$security" = none ] || [ ! "$updates" ] ||
-		printf '\nTypes: deb\nURIs: %s\nSuites: %s-security\nComponents: main\nSigned-By: %s\n' "$security" "$suite" "$1"
+	stanza='Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n'
+	# shellcheck disable=SC2059 # it is a format
+	printf "$stanza" "$mirror" "$suite$updates" "$1"
+	# shellcheck disable=SC2059
+	[ "$security" = none ] || [ ! "$updates" ] || printf "\n$stanza" "$security" "$suite-security" "$1"
 }
 
 in_image_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 prepare_apt() {
 	apt=$cache/apt/$(write_sources "$keyring" | sha256sum | cut -c 1-16)
-	mkdir -p "$apt/etc/sources.list.d" "$apt/etc/apt.conf.d" "$apt/etc/preferences.d" "$apt/lists/partial" "$cache/debs/partial"
+	mkdir -p "$apt/etc/sources.list.d" "$apt/etc/apt.conf.d" "$apt/etc/preferences.d" "$apt/lists/partial" \
+		"$cache/debs/partial"
 	write_sources "$keyring" >"$apt/etc/sources.list.d/debian.sources"
 	: >"$apt/none"
 	{
@@ -195,13 +200,17 @@ logged() {
 		"$@" >&2 || return
 	elif ! "$@" >"$work/log" 2>&1; then
 		tail -n 12 "$work/log" >&2
+		# The log may have had no room either.
+		head -c 100000 /dev/zero >"$work/log" 2>/dev/null ||
+			echo "$me: no more can be written to $cache: is its disk full?" >&2
 		return 1
 	fi
 }
 
 update() {
 	say "reading which packages $suite has"
-	logged own_apt update || die "the lists of packages could not be fetched: see above; is there a suite \"$suite\" at $mirror?"
+	logged own_apt update || die "the lists of packages could not be fetched: see above;" \
+		"is there a suite \"$suite\" at $mirror, signed by $keyring?"
 }
 
 # Which packages, in files of $1: `wanted` their names, versions and digests; fetches them to $1/debs.
@@ -212,7 +221,8 @@ fetch() {
 	shift 2
 	mkdir -p "$fetch_folder/debs/partial"
 	# With archives that are there, it would not name them.
-	own_apt -o Dir::State::Status="$fetch_status" -o Dir::Cache::Archives="$fetch_folder/debs" --print-uris install "$@" >"$fetch_folder/uris" 2>"$work/log" || {
+	own_apt -o Dir::State::Status="$fetch_status" -o Dir::Cache::Archives="$fetch_folder/debs" --print-uris \
+		install "$@" >"$fetch_folder/uris" 2>"$work/log" || {
 		grep '^[EW]: ' "$work/log" >&2 || cat "$work/log" >&2
 		die "packages are missing for $name: $*"
 	}
@@ -258,7 +268,8 @@ run_inside() {
 	shift
 	# What is linked into the cache may belong to another user in another mode: only the sandbox sees it.
 	# shellcheck disable=SC2086 # two words
-	"$nsbox" run --no-config $run_root --root-emulation --timeout none -m 4g --disk 3g --pids-limit 1024 -w / -u 0 --hostname debian --ro-bind "$work/build:/.build" \
+	"$nsbox" run --no-config $run_root --root-emulation --timeout none -m 4g --disk 3g --pids-limit 1024 \
+		-w / -u 0 --hostname debian --ro-bind "$work/build:/.build" \
 		-e EPOCH="$epoch" -e SOURCES="$(write_sources $in_image_keyring)" -- \
 		/bin/sh /.build/scripts/inside.sh "$@" >"$work/layer"
 }
@@ -296,16 +307,24 @@ write_layout() {
 	if [ -e "$work/layer" ]; then
 		layers=${layers:+$layers,}$(descriptor $media.layer.v1.tar+gzip "$work/layer")
 		diff_ids="${diff_ids:+$diff_ids,}\"sha256:$(gzip -dc "$work/layer" | sha256sum | cut -c 1-64)\""
-		history="${history:+$history,}{\"created\":\"$(iso_date "$epoch")\",\"created_by\":\"nsbox rootfs-scripts/$name\"}"
+		created=$(iso_date "$epoch")
+		history=${history:+$history,}$(printf '{"created":"%s","created_by":"nsbox rootfs-scripts/%s"}' "$created" "$name")
 		put_blob "$work/layer"
 	fi
-	printf '{"architecture":"%s","config":{"Cmd":%s,"Env":["PATH=%s","LANG=C.UTF-8"],"Labels":{"org.opencontainers.image.title":"%s","org.opencontainers.image.description":"%s"}},"created":"%s","history":[%s],"os":"linux","rootfs":{"diff_ids":[%s],"type":"layers"}%s}' \
-		"$oci_architecture" "$command" /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "nsbox/$name" \
-		"$title, Debian $suite" "$(iso_date "$epoch")" "$history" "$diff_ids" "$variant" >"$work/config"
+	path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+	labels=$(printf '"org.opencontainers.image.title":"%s","org.opencontainers.image.description":"%s"' \
+		"nsbox/$name" "$title, Debian $suite")
+	{
+		printf '{"architecture":"%s","config":{"Cmd":%s,"Env":["PATH=%s","LANG=C.UTF-8"],"Labels":{%s}},' \
+			"$oci_architecture" "$command" "$path" "$labels"
+		printf '"created":"%s","history":[%s],"os":"linux","rootfs":{"diff_ids":[%s],"type":"layers"}%s}' \
+			"$(iso_date "$epoch")" "$history" "$diff_ids" "$variant"
+	} >"$work/config"
 	printf '{"schemaVersion":2,"mediaType":"%s","config":%s,"layers":[%s]}' $media.manifest.v1+json \
 		"$(descriptor $media.config.v1+json "$work/config")" "$layers" >"$work/manifest"
+	annotation='"annotations":{"org.opencontainers.image.ref.name":"latest"}'
 	printf '{"schemaVersion":2,"manifests":[%s]}' \
-		"$(descriptor $media.manifest.v1+json "$work/manifest" | sed "s|}\$|,\"annotations\":{\"org.opencontainers.image.ref.name\":\"latest\"}}|")" >"$layout/index.json"
+		"$(descriptor $media.manifest.v1+json "$work/manifest" | sed "s|}\$|,$annotation}|")" >"$layout/index.json"
 	printf '{"imageLayoutVersion":"1.0.0"}' >"$layout/oci-layout"
 	for document in config manifest; do
 		sha256sum <"$work/$document" | cut -c 1-64
@@ -331,8 +350,8 @@ extract() {
 	for deb in "$work"/build/debs/*.deb; do
 		# Not dpkg-deb --extract, which makes a directory of the link bin.
 		dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink --no-same-owner -p -C "$work/root" --anchored \
-			--exclude='./usr/share/doc/?*' --exclude='./usr/share/man/?*' --exclude='./usr/share/locale/?*' --exclude='./usr/share/lintian/?*' ||
-			return
+			--exclude='./usr/share/doc/?*' --exclude='./usr/share/man/?*' --exclude='./usr/share/locale/?*' \
+			--exclude='./usr/share/lintian/?*' || return
 	done
 	mkdir -p "$work/root/var/lib/dpkg/info" "$work/root/var/lib/dpkg/updates"
 	: >"$work/root/var/lib/dpkg/status"
@@ -415,8 +434,8 @@ lock() {
 }
 
 write_archive() {
-	tar -c --format=ustar --sort=name --mtime="@$(cat "$built/epoch")" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
-		-f "$1" -C "$built/layout" blobs index.json oci-layout
+	tar -c --format=ustar --sort=name --mtime="@$(cat "$built/epoch")" --owner=0 --group=0 --numeric-owner \
+		--mode=u=rwX,go=rX -f "$1" -C "$built/layout" blobs index.json oci-layout
 }
 
 deliver() {
@@ -435,7 +454,7 @@ deliver() {
 }
 
 build() {
-	suite=bookworm default_mirror=http://deb.debian.org/debian default_security=http://deb.debian.org/debian-security
+	suite=trixie default_mirror=http://deb.debian.org/debian default_security=http://deb.debian.org/debian-security
 	mirror='' security='' include='' image=localhost/nsbox/$name:latest output='' quiet='' verbose=''
 	cache=${XDG_CACHE_HOME:-${HOME-}/.cache}/nsbox/rootfs
 	keyring=$in_image_keyring
@@ -445,9 +464,9 @@ build() {
 	/*) ;;
 	*) cache=$PWD/$cache ;;
 	esac
+	check_options
 	mirror=${mirror:-$(host_mirror Debian)} security=${security:-$(host_mirror Debian-Security)}
 	mirror=${mirror:-$default_mirror} security=${security:-$default_security}
-	check_options
 	architecture=$(dpkg --print-architecture) variant=''
 	case $architecture in
 	amd64) oci_architecture=amd64 ;;

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+"""Runs the tests of this folder: main.py NSBOX [PATTERN]. Prints TAP."""
+
+import sys
+
+import harness
+import test_options  # noqa: F401  each registers its tests
+import test_images  # noqa: F401
+import test_registries  # noqa: F401
+
+sys.exit(harness.main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""))
