@@ -244,7 +244,7 @@ exec {harness.nsbox_path} "$@"
 def programs(language):
     """Runs those of tests/languages in the language's image; how many there were."""
     client = os.environ.get("SDK") and not IS_ROOT  # the server's own part is the same for root
-    done = subprocess.run([sys.executable, Path(harness.__file__).parent / "languages/run", "--images", "--all",
+    done = subprocess.run([sys.executable, Path(harness.__file__).parent / "languages/run", "--image", "--all",
                            *(["--client"] if client else []), language], capture_output=True, timeout=1100,
                           env=shared(built).env | {"NSBOX_LANGUAGES_DIR": str(LANGUAGES)} | ({"SDK": os.environ["SDK"]} if client else {}))
     text = done.stdout.decode()
