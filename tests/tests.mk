@@ -149,3 +149,9 @@ unit_tests += tests/unit/test_keepers
 endif
 tests_unit_test_keepers_SOURCES = tests/unit/test_keepers.c
 tests_unit_test_keepers_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_fileops
+endif
+tests_unit_test_fileops_SOURCES = tests/unit/test_fileops.c
+tests_unit_test_fileops_LDADD = $(unit_ldadd)
