@@ -185,6 +185,33 @@ static void ids(void **state)
 	assert_int_equal(uid, 65535);
 }
 
+static void signals(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t number;
+	} good[] = {{"SIGTERM", 15}, {"TERM", 15}, {"term", 15}, {"sigInt", 2}, {"1", 1}, {"64", 64}, {"SIGRTMIN", 34},
+		{"RTMIN+3", 37}, {"rtmax-1", 63}, {"SIGRTMAX", 64}, {"KILL", 9}};
+	static const char *const bad[] = {"", "0", "65", "SIG", "SIGNOTHING", "-1", "15 ", "RTMIN-1", "RTMIN+31", "RTMAX+1",
+		"RTMIN+", "9999999999"};
+	struct error err;
+
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		uint32_t number = 0;
+
+		if (parse_signal("--stop-signal", good[i].text, &number, &err) < 0)
+			fail_msg("%s: %s", good[i].text, err.text);
+		assert_int_equal(number, good[i].number);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		uint32_t number = 7;
+
+		if (parse_signal("--stop-signal", bad[i], &number, &err) == 0)
+			fail_msg("%s is taken for %u", bad[i], number);
+		assert_int_equal(number, 7);
+	}
+}
+
 static void assignments(void **state)
 {
 	struct error err;
@@ -272,6 +299,7 @@ int main(void)
 		cmocka_unit_test(cpus),
 		cmocka_unit_test(counts),
 		cmocka_unit_test(ids),
+		cmocka_unit_test(signals),
 		cmocka_unit_test(assignments),
 		cmocka_unit_test(binds),
 		cmocka_unit_test(tmpfs),
