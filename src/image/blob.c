@@ -37,9 +37,15 @@ void digest_of(const void *data, size_t length, char ret[DIGEST_SIZE])
 	digest_format(hash, ret);
 }
 
-static const char *part_name(const char *digest, char buffer[STORE_NAME_MAX])
+/* «tmp/HEX-ORIGIN.part»: of the origin's name, which may have a colon or be long, some digits of its digest. */
+static const char *part_name(const struct blob *blob, char buffer[STORE_NAME_MAX])
 {
-	snprintf(buffer, STORE_NAME_MAX, "tmp/%.64s.part", digest + sizeof "sha256:" - 1);
+	const size_t prefix = sizeof "sha256:" - 1;
+	char origin[DIGEST_SIZE];
+
+	digest_of(blob->origin, strlen(blob->origin), origin);
+	snprintf(buffer, STORE_NAME_MAX, "tmp/%.64s-%.12s.part", blob->descriptor.digest + prefix,
+		origin + prefix);
 	return buffer;
 }
 
@@ -87,10 +93,18 @@ static int open_whole(const struct store *store, const struct descriptor *descri
 	return fd;
 }
 
-enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor,
-	struct blob *ret, struct error *err)
+bool blob_there(const struct store *store, const struct descriptor *descriptor)
 {
-	struct blob blob = {.fd = open_whole(store, descriptor), .descriptor = *descriptor};
+	cleanup_close int fd = open_whole(store, descriptor);
+
+	return fd >= 0;
+}
+
+enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor,
+	const char *origin, struct blob *ret, struct error *err)
+{
+	struct blob blob = {
+		.fd = open_whole(store, descriptor), .descriptor = *descriptor, .origin = origin};
 	struct stat locked, named;
 	char part[STORE_NAME_MAX];
 
@@ -101,7 +115,7 @@ enum blob_state blob_open(const struct store *store, const struct descriptor *de
 	}
 	if (errno != ENOENT)
 		return error_set(err, errno, "opening %.19s in the store", descriptor->digest);
-	part_name(descriptor->digest, part);
+	part_name(&blob, part);
 	blob.fd = openat(store->fd, part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (blob.fd < 0)
 		return error_set(err, errno, "writing %s/%s", store->path, part);
@@ -156,7 +170,7 @@ int blob_finish(const struct store *store, struct blob *blob, struct error *err)
 	unsigned char hash[EVP_MAX_MD_SIZE];
 	char digest[DIGEST_SIZE], part[STORE_NAME_MAX], name[STORE_NAME_MAX];
 
-	part_name(blob->descriptor.digest, part);
+	part_name(blob, part);
 	if (blob->written < blob->descriptor.size) {
 		unlinkat(store->fd, part, 0);
 		return error_set(err, 0, "%.19s has %" PRIu64 " bytes; its manifest says %" PRIu64,
@@ -184,8 +198,7 @@ void blob_close(const struct store *store, struct blob *blob)
 
 	/* Nothing has come that could be gone on with. The lock is still held. */
 	if (blob->hash && fstat(blob->fd, &open) == 0 && open.st_size == 0 &&
-		fstatat(store->fd, part_name(blob->descriptor.digest, part), &named,
-			AT_SYMLINK_NOFOLLOW) == 0 &&
+		fstatat(store->fd, part_name(blob, part), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
 		named.st_ino == open.st_ino)
 		unlinkat(store->fd, part, 0);
 	close_fd(&blob->fd);
@@ -224,7 +237,7 @@ int blob_store(const struct store *store, const void *data, size_t length, char 
 	strcpy(ret, descriptor.digest);
 	/* Another process that writes the same few bytes is done in a moment. */
 	for (int try = 0;; try++) {
-		enum blob_state state = blob_open(store, &descriptor, &blob, err);
+		enum blob_state state = blob_open(store, &descriptor, "", &blob, err);
 
 		if (state == BLOB_FAILED)
 			return -1;

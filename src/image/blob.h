@@ -3,11 +3,15 @@
 #define NSBOX_IMAGE_BLOB_H
 
 /*
- * Blobs coming into the store: into tmp/HEX.part, hashed on the way, and renamed once the digest is right. What a
+ * Blobs coming into the store: into a file in tmp, hashed on the way, and renamed once the digest is right. What a
  * broken transfer has left there is hashed again and gone on with. Whoever writes a blob holds a lock on it, so that
  * one process fetches what several want.
+ *
+ * Where it comes from is part of the file's name: what a slow server or a lying one sends is in nobody's way who
+ * has the same blob from elsewhere.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +23,7 @@ struct store;
 struct blob {
 	int fd; /* readable and writable; holds the lock; -1: none */
 	struct descriptor descriptor;
+	const char *origin; /* of those who say so; as it was given to blob_open */
 	uint64_t written;
 	void *hash; /* EVP_MD_CTX */
 };
@@ -30,9 +35,15 @@ enum blob_state {
 	BLOB_BUSY,  /* another process writes it; ask again */
 };
 
-/* Opens the blob of `descriptor` for writing, or finds out why not. Close it with blob_close. */
+/*
+ * Opens the blob of `descriptor` for writing, or finds out why not. `origin`, which has to last as long as the blob:
+ * who it comes from, a registry's host; empty where nobody else's bytes can come in between. Close it with blob_close.
+ */
 enum blob_state blob_open(const struct store *store, const struct descriptor *descriptor,
-	struct blob *ret, struct error *err);
+	const char *origin, struct blob *ret, struct error *err);
+
+/* Whether the store has the blob whole. */
+bool blob_there(const struct store *store, const struct descriptor *descriptor);
 
 /* Appends. More than the descriptor says is an error, and all of it is thrown away. */
 int blob_write(struct blob *blob, const void *data, size_t length, struct error *err);

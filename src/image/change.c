@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "image/record.h"
@@ -275,6 +276,42 @@ static int prune(const struct store *store, struct pruned *ret, struct error *er
 	return r;
 }
 
+/* The process that holds a lock on the file, in proc_locks(5); 0 where that cannot be seen. */
+static int holder_of(int fd)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	char line[256], kind[16];
+	unsigned major, minor;
+	unsigned long inode;
+	struct stat st;
+	int pid = 0, found = 0;
+
+	if (locks && fstat(fd, &st) == 0)
+		while (!found && fgets(line, sizeof line, locks))
+			if (sscanf(line, "%*d: %15s %*s %*s %d %x:%x:%lu", kind, &pid, &major,
+				    &minor, &inode) == 5 &&
+				strcmp(kind, "FLOCK") == 0 && inode == st.st_ino &&
+				makedev(major, minor) == st.st_dev)
+				found = pid > 0 && pid != getpid() ? pid : 0;
+	if (locks)
+		fclose(locks);
+	return found;
+}
+
+/* Waiting can take as long as somebody's pull does: it is not to look like hanging. */
+static void say_waiting(const struct store *store, int fd, int kind)
+{
+	const char *whom = kind == LOCK_EX ? "adds something to the store" : "tidies the store";
+	int pid = holder_of(fd);
+
+	if (pid > 0)
+		fprintf(stderr, "nsbox: waiting for process %d, which %s %s\n", pid, whom,
+			store->path);
+	else
+		fprintf(stderr, "nsbox: waiting for another process, which %s %s\n", whom,
+			store->path);
+}
+
 static int open_lock(const struct store *store, int kind, struct error *err)
 {
 	cleanup_close int fd =
@@ -283,9 +320,11 @@ static int open_lock(const struct store *store, int kind, struct error *err)
 
 	if (fd < 0)
 		return error_set(err, errno, "opening %s/lock", store->path);
-	do
+	r = flock(fd, kind | LOCK_NB);
+	if (r < 0 && errno == EWOULDBLOCK)
+		say_waiting(store, fd, kind);
+	while (r < 0 && (errno == EINTR || errno == EWOULDBLOCK))
 		r = flock(fd, kind);
-	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return error_set(err, errno, "locking %s/lock", store->path);
 	return move_fd(&fd);
@@ -301,7 +340,20 @@ int store_prune(const struct store *store, struct pruned *ret, struct error *err
 
 /* --- adding --- */
 
-/* What an ended process was making; one that lives has it locked. */
+/* A part of a blob that the store has whole by now, from elsewhere. */
+static bool is_needless_part(const struct store *store, const char *name)
+{
+	char blob[sizeof "blobs/sha256/" + DIGEST_HEX_LENGTH];
+	size_t length = strlen(name);
+
+	if (length < DIGEST_HEX_LENGTH + sizeof ".part" - 1 ||
+		strcmp(name + length - (sizeof ".part" - 1), ".part") != 0)
+		return false;
+	snprintf(blob, sizeof blob, "blobs/sha256/%.64s", name);
+	return faccessat(store->fd, blob, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* What an ended process was making; one that lives has it locked. Other parts of blobs are gone on with. */
 static int sweep_temporary(void *data, const char *directory, const char *name, struct error *err)
 {
 	const struct store *store = data;
@@ -310,13 +362,18 @@ static int sweep_temporary(void *data, const char *directory, const char *name, 
 	struct error ignored;
 
 	(void)err;
-	/* What was fetched of a blob is gone on with. */
-	if (strncmp(name, "layer-", 6) != 0 && strncmp(name, "gone-", 5) != 0)
+	if (strncmp(name, "layer-", 6) != 0 && strncmp(name, "gone-", 5) != 0 &&
+		strncmp(name, "record-", 7) != 0 && !is_needless_part(store, name))
 		return 0;
-	fd = openat(store->fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(store->fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 		remove_tree(store->fd, path, &ignored);
 	return 0;
+}
+
+int store_sweep(const struct store *store, struct error *err)
+{
+	return for_names(store, "tmp", sweep_temporary, (void *)store, err);
 }
 
 /*
@@ -349,7 +406,7 @@ int store_begin_adding(const struct store *store, struct error *err)
 	if (distrust_older(store, err) < 0)
 		return -1;
 	lock = open_lock(store, LOCK_SH, err);
-	if (lock < 0 || for_names(store, "tmp", sweep_temporary, (void *)store, err) < 0)
+	if (lock < 0 || store_sweep(store, err) < 0)
 		return -1;
 	return move_fd(&lock);
 }

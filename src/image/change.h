@@ -19,6 +19,9 @@ struct image_record;
  */
 int store_begin_adding(const struct store *store, struct error *err);
 
+/* Removes from tmp what ended processes have left there and nobody can go on with. */
+int store_sweep(const struct store *store, struct error *err);
+
 struct pruned {
 	unsigned layers, blobs, in_use; /* numbers; layers of live sandboxes stay */
 	uint64_t bytes;                 /* of blobs, and of files in layers */

@@ -14,6 +14,7 @@
 
 #include "image/blob.h"
 #include "image/commands.h"
+#include "image/manifest.h"
 #include "image/record.h"
 #include "image/store.h"
 #include "image/wall.h"
@@ -40,16 +41,10 @@ static int copy_blob(const struct store *store, int to, const char *digest, uint
 
 	store_blob_name(digest, name);
 	in = openat(store->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	/* Layers are known by their content: one that is there is not fetched, however it is compressed. */
-	if (in < 0 && errno == ENOENT) {
-		error_set(err, 0,
-			"the blob %.19s is not in the store, since its layer came with another image, packed otherwise",
-			digest);
-		return error_hint(err,
-			"remove both with nsbox images rm, then pull or import this one again");
+	if (in < 0) {
+		error_set(err, errno, "%s/%s", store->path, name);
+		return errno == ENOENT ? error_hint(err, "pull or import the image again") : -1;
 	}
-	if (in < 0)
-		return error_set(err, errno, "%s/%s", store->path, name);
 	out = openat(to, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 	*ret_size = 0;
 	while (out >= 0 && (n = read(in, chunk, sizeof chunk)) > 0) {
@@ -68,6 +63,82 @@ static int write_text(int dir, const char *name, const char *text, struct error 
 	if (fd < 0 || write_whole(fd, text, strlen(text)) < 0)
 		return error_set(err, errno, "writing %s", name);
 	return 0;
+}
+
+/* --- layers that are packed otherwise than the manifest has them --- */
+
+/*
+ * Layers are known by their content: one that was there was not fetched again, and the store has the archive that it
+ * came in. Returns the number of the first such layer, from 1; 0: there is none.
+ */
+static size_t find_other_blob(const struct image_record *record, const struct manifest *manifest)
+{
+	for (size_t i = 0; i < record->layers_count && i < manifest->count; i++)
+		if (strcmp(record->layers[i].blob, manifest->entries[i].digest) != 0)
+			return i + 1;
+	return 0;
+}
+
+static json_t *describe(const char *type, const char *digest, uint64_t size)
+{
+	return json_pack(
+		"{s:s, s:s, s:I}", "mediaType", type, "digest", digest, "size", (json_int_t)size);
+}
+
+/* A manifest of what there is, with the annotations of the image's own. */
+static char *manifest_of_record(
+	const struct image_record *record, const char *own, uint64_t config_size)
+{
+	json_t *layers = json_array(), *root = json_loads(own, 0, NULL), *manifest;
+	json_t *annotations = json_object_get(root, "annotations");
+	char *text;
+
+	for (size_t i = 0; i < record->layers_count; i++)
+		json_array_append_new(
+			layers, describe(record->layers[i].media_type, record->layers[i].blob,
+					record->layers[i].blob_bytes));
+	manifest = json_pack("{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType",
+		"application/vnd.oci.image.manifest.v1+json", "config",
+		describe("application/vnd.oci.image.config.v1+json", record->config, config_size),
+		"layers", layers);
+	if (annotations)
+		json_object_set(manifest, "annotations", annotations);
+	text = json_dumps(manifest, JSON_COMPACT);
+	json_decref(manifest);
+	json_decref(root);
+	return text;
+}
+
+/* Writes the manifest, as it came where that is possible; else record->manifest becomes another. */
+static int export_manifest(const struct store *store, struct image_record *record, int dir,
+	uint64_t config_size, uint64_t *ret_size, struct error *err)
+{
+	char name[STORE_NAME_MAX], digest[DIGEST_SIZE];
+	cleanup_free char *own = NULL, *text = NULL;
+	struct manifest manifest = {0};
+	size_t length, other;
+
+	cleanup_close int fd = openat(store->fd, store_blob_name(record->manifest, name),
+		O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || read_fd_whole(fd, DOCUMENT_MAX, &own, &length) < 0)
+		return error_set(err, errno, "%s/%s", store->path, name);
+	if (manifest_parse(own, length, NULL, "its manifest", &manifest, err) < 0)
+		return -1;
+	other = find_other_blob(record, &manifest);
+	manifest_free(&manifest);
+	if (other == 0)
+		return copy_blob(store, dir, record->manifest, ret_size, err);
+	text = manifest_of_record(record, own, config_size);
+	if (!text)
+		return error_set(err, ENOMEM, "writing a manifest");
+	*ret_size = strlen(text);
+	digest_of(text, *ret_size, digest);
+	fprintf(stderr,
+		"nsbox: layer %zu came with another image, packed otherwise, and is exported so: "
+		"the manifest is %s, and not %s\n",
+		other, digest, record->manifest);
+	strcpy(record->manifest, digest);
+	return write_text(dir, store_blob_name(digest, name), text, err);
 }
 
 static int write_index(
@@ -93,14 +164,14 @@ static int write_index(
 }
 
 static int export_to(
-	const struct store *store, const struct image_record *record, int dir, struct error *err)
+	const struct store *store, struct image_record *record, int dir, struct error *err)
 {
-	uint64_t size, manifest_size;
+	uint64_t size, config_size, manifest_size;
 
 	if (mkdirat(dir, "blobs", 0755) < 0 || mkdirat(dir, "blobs/sha256", 0755) < 0)
 		return error_set(err, errno, "making its directories");
-	if (copy_blob(store, dir, record->manifest, &manifest_size, err) < 0 ||
-		copy_blob(store, dir, record->config, &size, err) < 0)
+	if (copy_blob(store, dir, record->config, &config_size, err) < 0 ||
+		export_manifest(store, record, dir, config_size, &manifest_size, err) < 0)
 		return -1;
 	for (size_t i = 0; i < record->layers_count; i++)
 		if (copy_blob(store, dir, record->layers[i].blob, &size, err) < 0)
@@ -136,7 +207,8 @@ static int export_image(const char *name, const char *path, struct error *err)
 		r = error_set(err, errno, "making the directory %s", path);
 	dir = r < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r == 0)
-		r = dir < 0 ? error_set(err, errno, "%s", path) : wall_raise(&store, NULL, dir, err);
+		r = dir < 0 ? error_set(err, errno, "%s", path)
+			    : wall_raise(&store, NULL, dir, err);
 	if (r == 0)
 		r = export_to(&store, &record, dir, err);
 	record_free(&record);

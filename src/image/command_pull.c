@@ -50,6 +50,8 @@ struct pulling {
 	const struct pull *options;
 	const struct store *store;
 	struct reference reference;
+	const struct reference
+		*place; /* the image at who is asked: the registry itself, or a mirror */
 	struct registry *registry;
 	char asked[DIGEST_SIZE]; /* the digest of what the tag or digest led to */
 };
@@ -58,8 +60,10 @@ static int install_manifest(struct pulling *pulling, const struct registry_docum
 	const struct manifest *manifest, struct error *err)
 {
 	enum progress_style style = pulling->options->style;
-	struct install install = {
-		.store = pulling->store, .progress = progress_show, .progress_data = &style};
+	struct install install = {.store = pulling->store,
+		.origin = pulling->place->registry,
+		.progress = progress_show,
+		.progress_data = &style};
 	struct registry_document config_document = {0};
 	struct image_config config;
 	struct source source;
@@ -138,6 +142,7 @@ static int pull_from(struct pulling *pulling, const struct reference *place,
 {
 	int r = registry_open(place, options, &pulling->registry, err);
 
+	pulling->place = place;
 	if (r == 0)
 		r = follow(pulling, place->digest[0] ? place->digest : place->tag, 0, err);
 	registry_close(pulling->registry);
@@ -211,6 +216,9 @@ static int pull_one(
 		configure(options, pulling.reference.registry, &own);
 		r = pull_from(&pulling, &pulling.reference, &own, err);
 	}
+	/* A mirror that could not be used may have left something. */
+	if (r == 0)
+		r = store_sweep(store, err);
 	if (r == 0)
 		say_done(&pulling);
 	return r;

@@ -214,6 +214,7 @@ static int install_from(const struct import *import, const struct layout *layout
 	const struct source source = {
 		begin_file, work_on_files, end_file, &files_source, PARALLEL_MAX};
 	struct install install = {.store = import->store,
+		.origin = import->path,
 		.source = &source,
 		.progress = import->progress,
 		.progress_data = import->progress_data};
@@ -541,7 +542,7 @@ static int copy_into_store(
 	ssize_t n;
 	int r = 0;
 
-	while ((state = blob_open(import->store, descriptor, &blob, err)) == BLOB_BUSY)
+	while ((state = blob_open(import->store, descriptor, import->path, &blob, err)) == BLOB_BUSY)
 		usleep(50000);
 	if (state == BLOB_FAILED)
 		return -1;

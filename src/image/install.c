@@ -15,6 +15,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "image/change.h"
 #include "image/remove.h"
 #include "image/user.h"
 #include "sandbox/mounts.h"
@@ -77,18 +78,58 @@ static void release(const struct install *install, struct layer *layer)
 	blob_close(install->store, &layer->blob);
 }
 
+struct search {
+	const struct store *store;
+	const char *chain_id;
+	struct descriptor *found;
+};
+
+static int look_for_held(void *data, const struct image_record *record)
+{
+	struct search *search = data;
+
+	for (size_t i = 0; i < record->layers_count; i++) {
+		const struct record_layer *layer = &record->layers[i];
+		struct descriptor held = {
+			.media = media_of(layer->media_type), .size = layer->blob_bytes};
+
+		strcpy(held.digest, layer->blob);
+		if (strcmp(layer->chain_id, search->chain_id) != 0 ||
+			!blob_there(search->store, &held))
+			continue;
+		*search->found = held;
+		return 1;
+	}
+	return 0;
+}
+
+/*
+ * Whether the store has all that there is to a layer: its tree, and the archive, be it packed otherwise, as it came
+ * with another image. (While we add, nobody removes.)
+ */
+static bool is_complete(const struct install *install, struct layer *layer)
+{
+	struct search search = {install->store, layer->chain_id, &layer->held};
+	struct error ignored;
+
+	layer->held = *layer->descriptor;
+	return is_in_store(install->store, layer) &&
+	       (blob_there(install->store, layer->descriptor) ||
+		       store_list(install->store, look_for_held, &search, &ignored) > 0);
+}
+
 /* Returns 1 when the layer's blob is another process's. */
 static int begin_layer(struct install *install, struct layer *layer, struct error *err)
 {
 	struct unpacker *unpacker = &layer->unpacker;
 	enum blob_state state;
 
-	if (is_in_store(install->store, layer)) {
+	if (is_complete(install, layer)) {
 		layer->state = LAYER_DONE;
 		layer->was_there = !layer->elsewhere;
 		return 0;
 	}
-	state = blob_open(install->store, layer->descriptor, &layer->blob, err);
+	state = blob_open(install->store, layer->descriptor, install->origin, &layer->blob, err);
 	if (state == BLOB_FAILED)
 		return -1;
 	if (state == BLOB_BUSY) {
@@ -96,6 +137,7 @@ static int begin_layer(struct install *install, struct layer *layer, struct erro
 		return 1;
 	}
 	layer->elsewhere = false;
+	layer->held = *layer->descriptor;
 	layer->first = layer->blob.written;
 	if (unpacker_start(
 		    install->store, layer->blob.fd, layer->descriptor->media, unpacker, err) < 0)
@@ -103,6 +145,24 @@ static int begin_layer(struct install *install, struct layer *layer, struct erro
 	unpacker_progress(unpacker, layer->blob.written, state == BLOB_THERE);
 	layer->state = state == BLOB_THERE ? LAYER_UNPACKING : LAYER_COMING;
 	return state == BLOB_THERE ? 0 : install->source->begin(install->source->data, layer, err);
+}
+
+/*
+ * What is wrong may be what an earlier transfer had left of the blob, which this one went on with. Then it is begun
+ * anew, once; else the error stays. (A layer that is COMING is not any more.)
+ */
+static int begin_anew(struct install *install, struct layer *layer, struct error *err)
+{
+	if (layer->first == 0 || layer->anew || err->errnum)
+		return -1;
+	fprintf(stderr,
+		"nsbox: layer %zu (%.19s): what was there of it is wrong; fetching it from its beginning\n",
+		layer->number + 1, layer->descriptor->digest);
+	*err = (struct error){0};
+	release(install, layer);
+	layer->anew = true;
+	layer->state = LAYER_WAITING;
+	return 0;
 }
 
 int install_arrived(struct install *install, struct layer *layer, bool whole, struct error *err)
@@ -114,7 +174,7 @@ int install_arrived(struct install *install, struct layer *layer, bool whole, st
 	install->source->end(install->source->data, layer);
 	layer->state = LAYER_UNPACKING;
 	if (blob_finish(install->store, &layer->blob, err) < 0)
-		return layer_error(layer, err);
+		return begin_anew(install, layer, err) < 0 ? layer_error(layer, err) : 0;
 	unpacker_progress(&layer->unpacker, layer->blob.written, true);
 	return 0;
 }
@@ -125,9 +185,12 @@ static int finish_unpacking(struct install *install, struct layer *layer, struct
 		/* Nobody knows yet whether what has come is right: it is not to be gone on with. */
 		struct error ignored;
 
-		if (layer->state == LAYER_COMING)
-			blob_restart(&layer->blob, &ignored);
-		return -1;
+		if (layer->state != LAYER_COMING)
+			return -1;
+		blob_restart(&layer->blob, &ignored);
+		install->source->end(install->source->data, layer);
+		layer->state = LAYER_UNPACKING;
+		return begin_anew(install, layer, err);
 	}
 	if (layer->state == LAYER_COMING)
 		return error_set(err, 0, "nsbox-unpack ended before the blob had come");
@@ -408,10 +471,10 @@ static int save_record(const struct install *install, const struct reference *re
 
 		strcpy(layers[i].chain_id, layer->chain_id);
 		strcpy(layers[i].diff_id, layer->diff_id);
-		strcpy(layers[i].blob, layer->descriptor->digest);
-		layers[i].blob_bytes = layer->descriptor->size;
+		strcpy(layers[i].blob, layer->held.digest);
+		layers[i].blob_bytes = layer->held.size;
 		snprintf(layers[i].media_type, sizeof layers[i].media_type, "%s",
-			media_layer_type(layer->descriptor->media));
+			media_layer_type(layer->held.media));
 	}
 	mark_hidden(install, &record);
 	return record_save(install->store, &record, err);

@@ -46,6 +46,9 @@ struct layer {
 	struct unpack_result result;
 	bool was_there; /* nothing had to be done */
 	bool elsewhere; /* another process makes it */
+	bool anew;      /* what there was of the blob was wrong, and it is fetched from its beginning */
+	/* What the store has of the layer's archive: *descriptor, or for a layer that was there the same content packed otherwise. */
+	struct descriptor held;
 	uint64_t first; /* bytes of the blob that were there before */
 	void *transfer; /* the source's own */
 };
@@ -71,6 +74,7 @@ struct source {
 struct install {
 	const struct store *store;
 	const struct source *source;
+	const char *origin; /* of the blobs, for blob_open */
 	struct layer *layers;
 	size_t count;
 	/* Called some times a second, and when the state of a layer has changed; or NULL. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -216,34 +217,47 @@ static int make_parents(const struct store *store, const char *name)
 	return 0;
 }
 
-static int write_file(const struct store *store, const char *name, const char *text)
+/* A new file in tmp, locked, so that nobody takes it for one that was left; its name is put into ret. */
+static int make_file(const struct store *store, char ret[STORE_NAME_MAX])
 {
-	cleanup_close int fd =
-		openat(store->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	char path[PATH_MAX + 32];
+	struct stat st;
 
-	if (fd < 0)
-		return -1;
-	if (write_whole(fd, text, strlen(text)) == 0 && write_whole(fd, "\n", 1) == 0 &&
-		fsync(fd) == 0)
-		return 0;
-	unlinkat(store->fd, name, 0);
-	return -1;
+	for (;;) {
+		cleanup_close int fd = -1;
+
+		snprintf(path, sizeof path, "%s/tmp/record-XXXXXX", store->path);
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
+			return -1;
+		/* Who tidied up may have been faster. */
+		if (st.st_nlink == 0)
+			continue;
+		snprintf(ret, STORE_NAME_MAX, "tmp/%s", strrchr(path, '/') + 1);
+		return move_fd(&fd);
+	}
 }
 
 int record_save(const struct store *store, const struct image_record *record, struct error *err)
 {
-	char name[STORE_IMAGE_NAME_MAX], new[64];
+	char name[STORE_IMAGE_NAME_MAX], new[STORE_NAME_MAX];
 	json_t *root = write_record(record);
 	cleanup_free char *text = json_dumps(root, JSON_INDENT(2));
+	cleanup_close int fd = -1;
 
 	json_decref(root);
 	if (!text)
 		return error_set(err, 0, "the image's configuration has text that is not UTF-8");
 	store_image_name(&record->reference, name);
-	snprintf(new, sizeof new, "tmp/record-%d", (int)getpid());
-	unlinkat(store->fd, new, 0);
-	if (write_file(store, new, text) < 0)
-		return error_set(err, errno, "writing %s/%s", store->path, new);
+	fd = make_file(store, new);
+	if (fd < 0)
+		return error_set(err, errno, "making a file in %s/tmp", store->path);
+	if (write_whole(fd, text, strlen(text)) < 0 || write_whole(fd, "\n", 1) < 0 ||
+		fsync(fd) < 0) {
+		error_set(err, errno, "writing %s/%s", store->path, new);
+		unlinkat(store->fd, new, 0);
+		return -1;
+	}
 	/* `rm` may take an empty directory away between the two. */
 	for (int try = 0; try < 10; try++) {
 		if (make_parents(store, name) < 0 && errno != ENOENT)

@@ -934,8 +934,8 @@ int registry_open(const struct reference *reference, const struct registry_optio
 	registry->options = *options;
 	registry->multi = curl_multi_init();
 	registry->verify = !options->insecure;
-	registry->plain_allowed = options->transport == TRANSPORT_ANY &&
-				  (options->insecure || is_loopback(host));
+	registry->plain_allowed =
+		options->transport == TRANSPORT_ANY && (options->insecure || is_loopback(host));
 	/* Docker Hub's API is not where its name says. */
 	if (strcmp(host, "docker.io") == 0)
 		host = "registry-1.docker.io";

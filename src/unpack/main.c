@@ -113,6 +113,7 @@ static int unpack(
 		return -1;
 	if (tree_finish(tree, &result->notes, &opaque, err) < 0)
 		return -1;
+	tree_free(tree);
 	result->opaque = opaque;
 	return 0;
 }

@@ -652,6 +652,12 @@ int tree_finish(struct tree *tree, uint32_t *ret_notes, bool *ret_opaque, struct
 		return -1;
 	*ret_notes = tree->notes_count;
 	*ret_opaque = tree->opaque;
+	return 0;
+}
+
+void tree_free(struct tree *tree)
+{
+	climb_to(tree, 0);
 	for (size_t i = 0; i < tree->directories_count; i++)
 		free(tree->directories[i].path);
 	for (size_t i = 0; i < tree->implied_count; i++)
@@ -659,5 +665,4 @@ int tree_finish(struct tree *tree, uint32_t *ret_notes, bool *ret_opaque, struct
 	free(tree->directories);
 	free(tree->implied);
 	free(tree);
-	return 0;
 }

@@ -36,12 +36,14 @@ struct attributes {
 
 /*
  * `root` stays the caller's. `owners`: set owners, else all is the caller's own. `notes` takes the notes. Ends the
- * process when there is no memory.
+ * process when there is no memory. Free it with tree_free.
  */
 struct tree *tree_new(int root, int notes, bool owners);
 
 /* Everything that could only be done once nothing comes into the directories any more; number of notes in *ret_notes, *ret_opaque: nothing below the layer shows. */
 int tree_finish(struct tree *tree, uint32_t *ret_notes, bool *ret_opaque, struct error *err);
+
+void tree_free(struct tree *tree);
 
 /* Each replaces what of another kind has the name, and makes the directories above where they are missing. */
 int tree_directory(struct tree *tree, const char *path, const struct attributes *attributes,

@@ -147,6 +147,51 @@ def _(place):
     arrived(place)
 
 
+@test("what an earlier pull has left is wrong: fetched from its beginning, in one pull")
+def _(place):
+    def cut(request, body):
+        request.stub.hook = refuse
+        request.cut(body[:1 << 20] + b"?" + body[(1 << 20) + 1:], len(body) // 2)
+
+    def refuse(request, kind, _):
+        return kind == "blobs" and request.send(403) is None
+
+    with Stub(shared(layout), only_layer(cut)) as stub:
+        pull(place, stub).refused("does not allow it")
+        equal(len(place.listing("tmp")), 1, "parts in store/tmp")
+        stub.hook = None
+        done = pull(place, stub).ok()
+        check("what was there of it is wrong; fetching it from its beginning" in done.errors, done.describe())
+    arrived(place)
+
+
+@test("one registry that is slow and one that lies: neither is in the way of who asks another")
+def _(place):
+    def slowly(request, body):
+        request.cut(body, len(body) // 2)
+        time.sleep(15)
+
+    def lie(request, body):
+        request.cut(b"?" + body[1:], len(body) // 2)
+        time.sleep(15)
+
+    with Stub(shared(layout), only_layer(slowly)) as slow, Stub(shared(layout), only_layer(lie)) as liar:
+        waiting = [place.start("pull", "--quiet", f"{stub.name}/x:latest") for stub in (slow, liar)]
+        began = time.monotonic()
+        while len(place.listing("tmp")) < 4 and time.monotonic() - began < 10:
+            time.sleep(0.02)
+        with Stub(shared(layout)) as stub:
+            began = time.monotonic()
+            pull(place, stub).ok()
+            check(time.monotonic() - began < 5, f"the honest one took {time.monotonic() - began} s")
+            equal(len(stub.requests(blob(stub))), 1, "requests at the honest one")
+        for process in waiting:
+            process.kill()
+            process.communicate()
+        files = list((place.store / "layers").glob("*/fs/file"))
+        equal([file.read_bytes() == CONTENT for file in files], [True], "the file that was pulled")
+
+
 @test("status 500 twice, for manifests and layers")
 def _(place):
     seen = {}
