@@ -5,12 +5,12 @@ echo secret >"$work/canary"
 output=$("$probe" @reach "$work/canary" 2>&1)
 [[ $? = 1 ]]
 report $? "control: a file of the host is found without a sandbox" "$output"
-for options in "" "-u 1000" "--read-only" "--network host" "--seccomp unconfined"; do
+for options in "" "-u 1000" "--read-only" "--network host" "--seccomp unconfined" "--root-emulation"; do
 	output=$(inside $options -- @reach "$work/canary" 2>&1)
 	report $? "a file of the host is not found${options:+ with $options}" "$output"
 done
 mkdir -p "$work/empty-tree"
-for options in "" "-u 1000" "--read-only" "--network host" "--tmpfs /mnt" "--bind $work/empty-tree:/mnt"; do
+for options in "" "-u 1000" "--read-only" "--network host" "--tmpfs /mnt" "--bind $work/empty-tree:/mnt" "--root-emulation"; do
 	output=$(inside --rootfs "$work/empty-tree" $options -- @reach "$work/canary" 2>&1)
 	report $? "a file of the host is not found with --rootfs${options:+ ${options//$work/…}}" "$output"
 done
