@@ -337,13 +337,12 @@ write_layout() {
 }
 
 # For the first image: the files of the packages, as they are, so that dpkg can run.
-extract() {
+extract() ( # its own process, for the umask
+	umask 022
 	mkdir "$work/root"
-	for folder in bin sbin lib lib32 lib64 libx32; do # of which the architectures have some
-		case $folder-$architecture in
-		bin-* | sbin-* | lib-* | lib64-amd64) ;;
-		*) continue ;;
-		esac
+	folders="bin sbin lib"
+	[ "$architecture" != amd64 ] || folders="$folders lib64"
+	for folder in $folders; do
 		mkdir -p "$work/root/usr/$folder"
 		ln -s "usr/$folder" "$work/root/$folder"
 	done
@@ -351,13 +350,13 @@ extract() {
 		# Not dpkg-deb --extract, which makes a directory of the link bin.
 		dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink --no-same-owner -p -C "$work/root" --anchored \
 			--exclude='./usr/share/doc/?*' --exclude='./usr/share/man/?*' --exclude='./usr/share/locale/?*' \
-			--exclude='./usr/share/lintian/?*' || return
+			--exclude='./usr/share/info/?*' --exclude='./usr/share/lintian/?*' || exit 1
 	done
 	mkdir -p "$work/root/var/lib/dpkg/info" "$work/root/var/lib/dpkg/updates"
 	: >"$work/root/var/lib/dpkg/status"
 	: >"$work/root/var/lib/dpkg/available"
 	echo "$architecture" >"$work/root/var/lib/dpkg/arch"
-}
+)
 
 # --- all of it ---
 
