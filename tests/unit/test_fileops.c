@@ -1240,23 +1240,30 @@ static int remove_work(void **state)
 	return system("chmod -R u+rwx . 2>/dev/null; cd .. && rm -rf work small/* small/.nsbox*");
 }
 
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	close(fd);
+	return written;
+}
+
 /* A namespace in which a tmpfs can be mounted, where that can be had. */
 static bool enter_mount_namespace(void)
 {
-	char map[64];
+	char uids[64], gids[64];
 	uid_t uid = geteuid();
-	int fd;
+	gid_t gid = getegid();
 
 	if (uid == 0)
 		return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
 		return false;
-	snprintf(map, sizeof map, "%u %u 1", uid, uid);
-	fd = open("/proc/self/uid_map", O_WRONLY);
-	if (fd < 0 || write(fd, map, strlen(map)) < 0)
-		return false;
-	close(fd);
-	return true;
+	snprintf(uids, sizeof uids, "%u %u 1", uid, uid);
+	snprintf(gids, sizeof gids, "%u %u 1", gid, gid);
+	return write_text("/proc/self/uid_map", uids) && write_text("/proc/self/setgroups", "deny") &&
+	       write_text("/proc/self/gid_map", gids);
 }
 
 /* All of the test's files are on a tmpfs then, where 50 000 of them take no time. */
