@@ -28,8 +28,8 @@ pid_t start_unpack(char *const *words, const int own[START_UNPACK_OWN], const in
 	size_t count, struct error *err);
 
 /*
- * Starts «docker-credential-NAME get» from PATH, with `in` and `out` as standard input and output; its status is 127 where it
- * is not there. Returns its process id, a child of ours.
+ * Starts «docker-credential-NAME get» from PATH, with `in` and `out` as standard input and output; its status is
+ * 127 where it is not there. Returns its process id, a child of ours.
  */
 pid_t start_credential_helper(const char *name, int in, int out, struct error *err);
 

@@ -7,13 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -22,19 +20,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sandbox/command.h"
+#include "sandbox/keepers.h"
 #include "sandbox/wire.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/file.h"
 
-enum { PAGE = 4096, DEAD_STACK = 512 << 10, OWN_DESCRIPTORS_MAX = 1024 };
+enum { PAGE = 4096, DEAD_STACK = 512 << 10 };
 
 static struct agent {
 	int socket;
 	int sigchld;
 	struct agent_limits limits;
-	bool terminal;
+	const char *directory;
 	pid_t command; /* 0: none runs */
 	bool more;
 	struct rusage before;
@@ -118,202 +118,36 @@ static void wipe_arguments(void)
 
 static void say(const struct agent_message *message)
 {
-	size_t length = message->type == AGENT_ENDED ? offsetof(struct agent_message, error)
-						     : sizeof *message;
+	bool brief = message->type == AGENT_ENDED || message->type == AGENT_STARTED;
+	size_t length = brief ? offsetof(struct agent_message, error) : sizeof *message;
 
 	/* Better no sandbox than one whose supervisor waits for what was never said. */
 	if (wire_send(agent.socket, message, length, NULL, 0, 0) < 0)
 		_exit(1);
 }
 
-/* --- starting a command: in a child that shares our memory until it executes --- */
+/* --- the commands of a run: one at a time --- */
 
-struct start {
-	const struct agent_exec *exec;
-	struct error error;
-	int errnum;     /* 0: executed */
-	bool executing; /* what failed was execve */
-};
-
-static int start_failed(struct start *start, int errnum, const char *what, const char *name)
+static void say_failure(uint32_t id, const struct command_failure *failure)
 {
-	start->errnum = errnum;
-	return error_set(&start->error, errnum, "%s%s%s", what, name ? " " : "", name ? name : "");
-}
+	struct agent_message message = {
+		.type = failure->executing ? AGENT_EXEC_FAILED : AGENT_NOT_STARTED,
+		.value = failure->errnum,
+		.id = id,
+		.error = failure->error};
 
-/* The caller's own limit, where it is lower, cannot be raised and stays. */
-static int set_limit(int resource, uint64_t value)
-{
-	struct rlimit limit;
-
-	if (!value)
-		return 0;
-	if (getrlimit(resource, &limit) < 0)
-		return -1;
-	if (limit.rlim_max > value)
-		limit.rlim_max = value;
-	limit.rlim_cur = limit.rlim_max;
-	return setrlimit(resource, &limit);
-}
-
-static int set_affinity(uint32_t cpus)
-{
-	cpu_set_t allowed, chosen;
-
-	if (!cpus)
-		return 0;
-	if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
-		return -1;
-	CPU_ZERO(&chosen);
-	for (int cpu = 0; cpu < CPU_SETSIZE && cpus > 0; cpu++)
-		if (CPU_ISSET(cpu, &allowed)) {
-			CPU_SET(cpu, &chosen);
-			cpus--;
-		}
-	return sched_setaffinity(0, sizeof chosen, &chosen);
-}
-
-static int apply_limits(struct start *start)
-{
-	const struct agent_limits *limits = &agent.limits;
-
-	if (set_limit(RLIMIT_NPROC, limits->processes) < 0 ||
-		set_limit(RLIMIT_NOFILE, limits->open_files) < 0 ||
-		set_limit(RLIMIT_FSIZE, limits->file_size_bytes) < 0 ||
-		set_affinity(limits->cpus) < 0)
-		return start_failed(start, errno, "setting resource limits", NULL);
-	return 0;
-}
-
-static int take_stdio(struct start *start)
-{
-	for (int i = 0; i < 3; i++)
-		if (dup3(start->exec->fds[i], i, 0) < 0)
-			return start_failed(start, errno, "taking over standard descriptors", NULL);
-	/* In the background the session is the agent's, which has the weight that is meant for both. */
-	if ((agent.limits.background ? setpgid(0, 0) : setsid()) < 0)
-		return start_failed(start, errno, "starting a session", NULL);
-	if (agent.terminal && ioctl(0, TIOCSCTTY, 0) < 0)
-		return start_failed(start, errno, "taking the terminal", NULL);
-	return 0;
-}
-
-static const char *path_of(char *const *env)
-{
-	for (; *env; env++)
-		if (strncmp(*env, "PATH=", 5) == 0)
-			return *env + 5;
-	return "/usr/local/bin:/usr/bin:/bin";
-}
-
-/* The errno of the attempts in PATH that matters most: that something was there and refused, before that nothing was. */
-static int execute_in_path(const struct agent_exec *exec, char *candidate, size_t size)
-{
-	const char *name = exec->argv[0];
-	int seen = ENOENT;
-
-	for (const char *dir = path_of(exec->env); dir;
-		dir = strchr(dir, ':') ? strchr(dir, ':') + 1 : NULL) {
-		int length = (int)strcspn(dir, ":");
-
-		if (snprintf(candidate, size, "%.*s%s%s", length, dir, length ? "/" : "", name) >=
-			(int)size)
-			continue;
-		execve(candidate, exec->argv, exec->env);
-		if (errno == ENOENT && access(candidate, F_OK) == 0)
-			return ENOEXEC;
-		if (errno != ENOENT && errno != ENOTDIR)
-			seen = errno;
-		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
-			break;
-	}
-	return seen;
-}
-
-static int execute(struct start *start)
-{
-	static char candidate[4096];
-	const struct agent_exec *exec = start->exec;
-	const char *name = exec->argv[0];
-	int errnum;
-
-	start->executing = true;
-	if (strchr(name, '/')) {
-		execve(name, exec->argv, exec->env);
-		errnum = errno == ENOENT && access(name, F_OK) == 0 ? ENOEXEC : errno;
-	} else {
-		errnum = execute_in_path(exec, candidate, sizeof candidate);
-	}
-	if (errnum == ENOENT) {
-		error_set(&start->error, 0, "%s: no such program inside%s", name,
-			strchr(name, '/') ? "" : " in PATH");
-	} else if (errnum == ENOEXEC) {
-		error_set(&start->error, 0,
-			"%s: cannot be executed: its interpreter or loader is missing inside, or it is not a program for this machine",
-			name);
-	} else {
-		error_set(&start->error, errnum, "executing %s", name);
-	}
-	start->errnum = errnum;
-	return -1;
-}
-
-/*
- * All of ours are close-on-exec; this is for the one that is not by mistake. Where the profile of a user refuses
- * close_range (Docker's had not heard of it before 20.10.10), one by one: nothing above was left by close_all_but.
- */
-static void close_others(void)
-{
-	if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0)
-		return;
-	for (int fd = 3; fd < OWN_DESCRIPTORS_MAX; fd++)
-		close(fd);
-}
-
-/*
- * On a stack of its own, which AddressSanitizer takes for a mistake when it sees a function there that does
- * not return.
- */
-__attribute__((no_sanitize("address"))) static int command_start(void *data)
-{
-	struct start *start = data;
-	const struct agent_exec *exec = start->exec;
-	sigset_t none;
-
-	sigemptyset(&none);
-	if (exec->cgroup_procs >= 0 && write_whole(exec->cgroup_procs, "0", 1) < 0)
-		start_failed(start, errno, "moving the command into its cgroup", NULL);
-	else if (take_stdio(start) == 0 && apply_limits(start) == 0) {
-		if (exec->cwd && chdir(exec->cwd) < 0)
-			start_failed(start, errno, "entering the working directory", exec->cwd);
-		else if (sigprocmask(SIG_SETMASK, &none, NULL) == 0) {
-			close_others();
-			execute(start);
-		}
-	}
-	_exit(127);
+	say(&message);
 }
 
 static void start_command(const struct agent_exec *exec)
 {
-	static char stack[64 << 10] __attribute__((aligned(16)));
-	struct start start = {.exec = exec};
-	struct agent_message message = {0};
+	static struct command_failure failure;
 	pid_t pid;
 
 	getrusage(RUSAGE_CHILDREN, &agent.before);
-	pid = clone(command_start, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
-	if (pid < 0)
-		start_failed(&start, errno, "starting a process for the command", NULL);
-	for (int i = 0; i < 3; i++)
-		close(exec->fds[i]);
-	if (exec->cgroup_procs >= 0)
-		close(exec->cgroup_procs);
-	if (start.errnum) {
-		message.type = start.executing ? AGENT_EXEC_FAILED : AGENT_NOT_STARTED;
-		message.value = start.errnum;
-		message.error = start.error;
-		say(&message);
+	pid = command_start(exec, &agent.limits, &failure);
+	if (pid < 0) {
+		say_failure(0, &failure);
 		return;
 	}
 	agent.command = pid;
@@ -407,9 +241,27 @@ static void unpack(struct packed *packed, struct agent_exec *exec)
 	exec->cwd = packed->cwd ? (char *)packed + packed->cwd : NULL;
 }
 
+/* A session's command that cannot even be kept. */
+static void start_kept(uint32_t id, const struct agent_exec *exec)
+{
+	static struct command_failure failure;
+
+	pid_t keeper = keepers_start(id, exec, &agent.limits);
+
+	if (keeper > 0) {
+		say(&(struct agent_message){.type = AGENT_STARTED, .id = id, .value = keeper});
+		return;
+	}
+	failure.errnum = EAGAIN;
+	error_set(&failure.error, 0, "%d commands are running already, or no process can be made",
+		KEEPERS_MAX);
+	say_failure(id, &failure);
+}
+
 static void serve_exec(const struct agent_request *request, const int *fds, size_t fds_count)
 {
-	struct agent_exec exec = {.cgroup_procs = -1, .more = request->more};
+	struct agent_exec exec = {
+		.cgroup_procs = -1, .more = request->more, .terminal = request->terminal};
 	off_t length;
 	void *body;
 
@@ -426,8 +278,30 @@ static void serve_exec(const struct agent_request *request, const int *fds, size
 	memcpy(exec.fds, fds + 1, sizeof exec.fds);
 	if (request->has_cgroup)
 		exec.cgroup_procs = fds[4];
-	start_command(&exec);
+	if (request->type == REQUEST_START)
+		start_kept(request->id, &exec);
+	else
+		start_command(&exec);
 	munmap(body, (size_t)length);
+}
+
+/* The end of the channel tells who asked that it could not be done. */
+static void serve_file(const struct agent_request *request, const int *fds, size_t fds_count)
+{
+	off_t length;
+	void *body;
+
+	if (fds_count != 2)
+		_exit(1);
+	length = lseek(fds[0], 0, SEEK_END);
+	body = length > 0 ? mmap(NULL, (size_t)length, PROT_READ, MAP_PRIVATE, fds[0], 0)
+			  : MAP_FAILED;
+	close(fds[0]);
+	if (body == MAP_FAILED)
+		_exit(1);
+	keepers_serve_file(request->id, body, (size_t)length, fds[1], agent.directory);
+	munmap(body, (size_t)length);
+	close(fds[1]);
 }
 
 static void serve_request(void)
@@ -439,8 +313,14 @@ static void serve_request(void)
 
 	if (n != sizeof request)
 		_exit(0); /* the supervisor is gone: all of the sandbox goes with us */
-	if (request.type == REQUEST_EXEC)
+	if (request.type == REQUEST_EXEC || (request.type == REQUEST_START && agent.limits.session))
 		serve_exec(&request, fds, fds_count);
+	else if (request.type == REQUEST_FILE && agent.limits.session)
+		serve_file(&request, fds, fds_count);
+	else if (request.type == REQUEST_END)
+		keepers_end(request.id);
+	else if (request.type == REQUEST_SIGNAL && agent.limits.session)
+		keepers_signal(request.id, request.value);
 	else if (request.type == REQUEST_SIGNAL && agent.command > 0)
 		kill(-agent.command, request.value);
 }
@@ -487,6 +367,18 @@ static void let_go(pid_t pid, int signal)
 	ptrace(PTRACE_DETACH, pid, NULL, signal == SIGTRAP ? 0L : (long)signal);
 }
 
+static void kept_ended(pid_t pid, int status)
+{
+	static struct agent_message message;
+	int r = keepers_reaped(pid, status, &message);
+
+	/* What cannot be ended by itself is ended with all. */
+	if (r < 0)
+		_exit(1);
+	if (r > 0)
+		say(&message);
+}
+
 static void reap(void)
 {
 	struct signalfd_siginfo info;
@@ -503,6 +395,8 @@ static void reap(void)
 			let_go(pid, WSTOPSIG(status));
 		else if (pid == agent.command)
 			command_ended(status, &usage);
+		else if (agent.limits.session)
+			kept_ended(pid, status);
 	}
 }
 
@@ -533,15 +427,17 @@ static void close_stdio(void)
 }
 
 __attribute__((noinline)) void agent_main(int socket, const struct agent_limits *limits,
-	bool terminal, const struct agent_exec *first)
+	const char *directory, const struct agent_exec *first)
 {
 	agent.socket = socket;
 	agent.limits = *limits;
-	agent.terminal = terminal;
+	agent.directory = directory;
 	close_stdio();
 	prepare_signals();
 	if (memory.arguments)
 		wipe_arguments();
+	if (limits->session && keepers_init() < 0)
+		_exit(1);
 	if (first)
 		start_command(first);
 	forget((uintptr_t)__builtin_frame_address(0));

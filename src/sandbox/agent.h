@@ -27,6 +27,7 @@ struct agent_limits {
 	uint64_t file_size_bytes;
 	uint32_t cpus; /* affinity to that many of the caller's CPUs, 0: none */
 	bool background; /* see struct spec */
+	bool session;	 /* commands come as requests, any number at a time (keepers.h) */
 };
 
 struct agent_exec {
@@ -36,20 +37,22 @@ struct agent_exec {
 	int fds[3];       /* become 0, 1 and 2; closed in the agent after the start */
 	int cgroup_procs; /* or -1 */
 	bool more;        /* see REQUEST_EXEC */
+	bool terminal;    /* the descriptors are a terminal, which becomes the controlling one */
 };
 
 /*
  * Starts `first` (or waits for requests where it is NULL) and serves until the supervisor is gone. In the
- * sandbox, after all of its walls are up. `terminal`: the commands' descriptors are a terminal, which
- * becomes their controlling terminal.
+ * sandbox, after all of its walls are up. `directory`: where relative paths of work on files begin.
  */
-_Noreturn void agent_main(int socket, const struct agent_limits *limits, bool terminal,
+_Noreturn void agent_main(int socket, const struct agent_limits *limits, const char *directory,
 	const struct agent_exec *first);
 
 /* See sandbox_early_init: where the argument area and the heap of this process are. */
 void agent_remember_process_memory(int argc, char **argv, char **envp);
 
-/* Packs argv, env and cwd of an exec into a sealed memfd, for REQUEST_EXEC. Returns the descriptor or -1 with errno. */
+/*
+ * Packs argv, env and cwd of an exec into a sealed memfd, for REQUEST_EXEC. Returns the descriptor or -1 with errno.
+ */
 int agent_pack_exec(char *const *argv, char *const *env, const char *cwd);
 
 #endif

@@ -479,6 +479,14 @@ void cgroup_kill(const struct cgroup *cgroup)
 	(void)write_small_file(cgroup->fd, "cgroup.kill", "1");
 }
 
+void cgroup_remove_run(const struct cgroup *cgroup, unsigned number)
+{
+	char name[CGROUP_NAME_SIZE];
+
+	run_name(number, name);
+	(void)unlinkat(cgroup->fd, name, AT_REMOVEDIR);
+}
+
 void cgroup_destroy(struct cgroup *cgroup)
 {
 	if (cgroup->fd >= 0) {

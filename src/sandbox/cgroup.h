@@ -7,7 +7,8 @@
  *
  *     BASE/nsbox-PID-N/         memory.max, memory.swap.max=0, pids.max, cpu.max; flocked by its supervisor
  *         agent/                pid 1 of the sandbox, cloned into it
- *         run-1/ run-2/ …       one per exec, memory.max, memory.oom.group=1, pids.max; the command moves itself there
+ *         run-1/ run-2/ …       one per exec, memory.max, memory.oom.group=1, pids.max; the command moves itself
+ *         there
  *
  * All functions are called by the supervisor, in the host's cgroup namespace.
  */
@@ -64,6 +65,12 @@ void cgroup_read_run(const struct cgroup *cgroup, unsigned number, const struct 
 /* Kills every process in run-`number` (cgroup.kill). */
 void cgroup_kill_run(const struct cgroup *cgroup, unsigned number);
 
+/*
+ * Removes run-`number`, whose processes have ended: see cgroup_kill_run. What cannot be removed yet goes with the
+ * rest.
+ */
+void cgroup_remove_run(const struct cgroup *cgroup, unsigned number);
+
 /* Kills every process in the sandbox's cgroup. */
 void cgroup_kill(const struct cgroup *cgroup);
 
@@ -73,7 +80,9 @@ void cgroup_kill(const struct cgroup *cgroup);
  */
 void cgroup_destroy(struct cgroup *cgroup);
 
-/* For `nsbox check`: where cgroup_create would work for this caller, or why nowhere. Changes nothing. Returns 1 or 0. */
+/*
+ * For `nsbox check`: where cgroup_create would work for this caller, or why nowhere. Changes nothing. Returns 1 or 0.
+ */
 int cgroup_probe(const char *named, char base[256], char why[ERROR_TEXT_MAX]);
 
 #endif

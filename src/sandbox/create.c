@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,6 +29,7 @@
 #include "sandbox/wire.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/file.h"
 
 void add_warning(struct run_result *result, const char *format, ...)
 {
@@ -73,6 +75,7 @@ static struct agent_limits agent_limits_of(const struct sandbox *sandbox)
 		.file_size_bytes = limits->file_size_bytes,
 		.cpus = sandbox->cgroup.cpu ? 0 : (limits->cpu_millis + 999) / 1000,
 		.background = sandbox->spec->background,
+		.session = sandbox->spec->session,
 	};
 }
 
@@ -400,7 +403,7 @@ int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox 
 	if (choose_cgroup(sandbox, result, err) < 0)
 		return -1;
 	note_enforcers(sandbox, result);
-	if (sandbox->cgroup.path[0] &&
+	if (sandbox->cgroup.path[0] && !spec->session &&
 		cgroup_create_run(&sandbox->cgroup, ++sandbox->runs, &inside.cgroup_procs, err) < 0)
 		return -1;
 	memcpy(inside.stdio, stdio->child, sizeof inside.stdio);
@@ -423,11 +426,11 @@ int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox 
 	return r;
 }
 
-int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more,
-	struct stdio *stdio, struct error *err)
+/* Sends a command, for whose cgroup `number` stands. */
+static int send_exec(struct sandbox *sandbox, struct agent_request request, unsigned number,
+	const struct exec_spec *exec, struct stdio *stdio, struct error *err)
 {
 	static char *no_env[] = {NULL};
-	struct agent_request request = {.type = REQUEST_EXEC, .more = more};
 	cleanup_close int body = agent_pack_exec(exec->argv, exec->env ? exec->env : no_env,
 		exec->cwd                          ? exec->cwd
 		: sandbox->spec->root == ROOT_HOST ? "/workspace"
@@ -439,7 +442,7 @@ int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool mor
 		return error_set(err, errno, "packing the command");
 	give_pipes(sandbox, stdio);
 	if (sandbox->cgroup.path[0]) {
-		if (cgroup_create_run(&sandbox->cgroup, ++sandbox->runs, &cgroup_procs, err) < 0)
+		if (cgroup_create_run(&sandbox->cgroup, number, &cgroup_procs, err) < 0)
 			return -1;
 		request.has_cgroup = 1;
 		fds[4] = cgroup_procs;
@@ -448,6 +451,70 @@ int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool mor
 		0)
 		return error_set(err, errno, "sending the command to the sandbox");
 	return 0;
+}
+
+int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more,
+	struct stdio *stdio, struct error *err)
+{
+	const struct agent_request request = {.type = REQUEST_EXEC, .more = more};
+
+	return send_exec(sandbox, request, ++sandbox->runs, exec, stdio, err);
+}
+
+int sandbox_start(struct sandbox *sandbox, uint32_t id, const struct exec_spec *exec, bool terminal,
+	struct stdio *stdio, struct error *err)
+{
+	const struct agent_request request = {
+		.type = REQUEST_START, .id = id, .terminal = terminal};
+
+	return send_exec(sandbox, request, id, exec, stdio, err);
+}
+
+static int send_request(
+	const struct sandbox *sandbox, const struct agent_request *request, struct error *err)
+{
+	return wire_send(sandbox->socket, request, sizeof *request, NULL, 0, 0) < 0
+		       ? error_set(err, errno, "asking the sandbox's first process")
+		       : 0;
+}
+
+int sandbox_signal(
+	const struct sandbox *sandbox, uint32_t id, int number, struct error *err)
+{
+	const struct agent_request request = {.type = REQUEST_SIGNAL, .id = id, .value = number};
+
+	return send_request(sandbox, &request, err);
+}
+
+int sandbox_end_command(const struct sandbox *sandbox, uint32_t id, struct error *err)
+{
+	const struct agent_request request = {.type = REQUEST_END, .id = id};
+
+	/* Where there is a cgroup, at once; its keeper is not in it, and tells of the end. */
+	if (sandbox->cgroup.path[0])
+		cgroup_kill_run(&sandbox->cgroup, id);
+	return send_request(sandbox, &request, err);
+}
+
+void sandbox_forget_command(struct sandbox *sandbox, uint32_t id)
+{
+	if (sandbox->cgroup.path[0])
+		cgroup_remove_run(&sandbox->cgroup, id);
+}
+
+int sandbox_file(const struct sandbox *sandbox, uint32_t id, const void *request, size_t length,
+	int channel, struct error *err)
+{
+	const struct agent_request message = {.type = REQUEST_FILE, .id = id};
+	cleanup_close int body = memfd_create("request", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const int fds[] = {body, channel};
+
+	if (body < 0 || write_whole(body, request, length) < 0 ||
+		fcntl(body, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return error_set(err, errno, "packing a request for a file");
+	return wire_send(sandbox->socket, &message, sizeof message, fds, 2, 0) < 0
+		       ? error_set(err, errno, "asking the sandbox's first process")
+		       : 0;
 }
 
 void sandbox_kill(struct sandbox *sandbox)

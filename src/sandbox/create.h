@@ -48,6 +48,30 @@ int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox 
 int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool more,
 	struct stdio *stdio, struct error *err);
 
+/*
+ * The sandbox of a spec->session: any number of commands at a time, up to KEEPERS_MAX. `id` is the caller's, not 0,
+ * and no other's that runs; it comes back in the agent's message of the command's end. With `terminal`
+ * stdio->child are one.
+ */
+int sandbox_start(struct sandbox *sandbox, uint32_t id, const struct exec_spec *exec, bool terminal,
+	struct stdio *stdio, struct error *err);
+
+/* To the process group of a command that runs; else nothing. */
+int sandbox_signal(const struct sandbox *sandbox, uint32_t id, int number, struct error *err);
+
+/* Ends a command with all that it has started; the agent's message of its end comes then. Or work on files. */
+int sandbox_end_command(const struct sandbox *sandbox, uint32_t id, struct error *err);
+
+/* Once the end of a command has been told and its usage read: gives back its cgroup. */
+void sandbox_forget_command(struct sandbox *sandbox, uint32_t id);
+
+/*
+ * Asks for work on files (fileops.h); the answer comes on the other end of `channel`, a stream socket, whose end
+ * here may be closed.
+ */
+int sandbox_file(const struct sandbox *sandbox, uint32_t id, const void *request, size_t length,
+	int channel, struct error *err);
+
 /* Kills everything in it, at once. Does not wait. */
 void sandbox_kill(struct sandbox *sandbox);
 

@@ -302,7 +302,9 @@ static int make_scratch(const struct inside *inside, struct root *root, struct e
 
 	if (tree < 0)
 		return error_context(err, "making the writable space");
-	/* On top of "/": no name of the host has to be made or covered for it, and lookups of "/" still start below. */
+	/*
+	 * On top of "/": no name of the host has to be made or covered for it, and lookups of "/" still start below.
+	 */
 	if (tree_attach(tree, AT_FDCWD, "/") < 0) {
 		error_set(err, errno, "mounting the writable space");
 		diagnose_namespaces(err->errnum, err);
@@ -451,7 +453,10 @@ static int overlay_refused(const struct spec *spec, struct error *err)
 	return -1;
 }
 
-/* What an image has in the places that are ours is hidden by the upper directory; a directory of somebody's is refused. */
+/*
+ * What an image has in the places that are ours is hidden by the upper directory; a directory of somebody's is
+ * refused.
+ */
 static int attach_lowers(const struct inside *inside, const struct root *root, int scratch, struct error *err)
 {
 	const struct spec *spec = inside->spec;
@@ -467,7 +472,9 @@ static int attach_lowers(const struct inside *inside, const struct root *root, i
 	return spec->root == ROOT_DIRECTORY ? inspect_tree(spec, root->lowers[0], err) : 0;
 }
 
-/* The scratch tmpfs holds upper and work, the mount points of lower and of the overlay, and the directory for /dev. */
+/*
+ * The scratch tmpfs holds upper and work, the mount points of lower and of the overlay, and the directory for /dev.
+ */
 static int build_overlay_root(const struct inside *inside, struct root *root, struct error *err)
 {
 	static const char *const names[] = {"upper", "work", "l", "root", "dev"};
@@ -656,7 +663,10 @@ static int write_files(const struct spec *spec, const struct root *root, struct 
 	return 0;
 }
 
-/* --read-only: the root becomes so, and the directories made to be written to stay as they are, as mounts of their own. */
+/*
+ * --read-only: the root becomes so, and the directories made to be written to stay as they are, as mounts of their
+ * own.
+ */
 static int restrict_root(const struct spec *spec, const struct root *root, struct error *err)
 {
 	const char *kept[] = {"/tmp", "/workspace", spec_home(spec), "/dev/shm", NULL};
@@ -824,7 +834,9 @@ static int drop_bounding_set(int kept_count)
 	return errno == EINVAL && prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) == 0 ? 0 : -1;
 }
 
-/* Ambient, so that programs have them: with SECBIT_NOROOT uid 0 alone gives none. They have to be inheritable first. */
+/*
+ * Ambient, so that programs have them: with SECBIT_NOROOT uid 0 alone gives none. They have to be inheritable first.
+ */
 static int make_ambient(int count)
 {
 	cap_t caps = cap_get_proc();
@@ -952,7 +964,10 @@ static int say_created(const struct inside *inside, const struct root *root, str
 	return 0;
 }
 
-/* The agent must hold nothing that leads anywhere: all that was opened so far goes, whoever opened it, but for `kept`. */
+/*
+ * The agent must hold nothing that leads anywhere: all that was opened so far goes, whoever opened it, but for
+ * `kept`.
+ */
 static int close_all_but(int *kept, size_t count, struct error *err)
 {
 	unsigned next = 3;
@@ -1066,6 +1081,7 @@ void inside_main(const struct inside *inside)
 		.cwd = first->cwd ? first->cwd : default_directory(inside->spec),
 		.cgroup_procs = inside->cgroup_procs,
 		.more = inside->spec->execs_count > 1,
+		.terminal = inside->spec->tty,
 	};
 	static char *no_env[] = {NULL};
 	struct error err = {0};
@@ -1075,5 +1091,9 @@ void inside_main(const struct inside *inside)
 	close(inside->far_socket);
 	if (set_up(inside, exec.fds, &err) < 0)
 		fail(inside->socket, &err);
-	agent_main(inside->socket, &inside->limits, inside->spec->tty, &exec);
+	/* A session's commands bring their own. */
+	for (int i = 0; i < 3 && inside->limits.session; i++)
+		close(exec.fds[i]);
+	agent_main(inside->socket, &inside->limits, default_directory(inside->spec),
+		inside->limits.session ? NULL : &exec);
 }

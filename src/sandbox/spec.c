@@ -354,7 +354,7 @@ int spec_validate(const struct spec *spec, struct error *err)
 	for (size_t i = 0; i < spec->files_count; i++)
 		if (validate_path("file", spec->files[i].path, err) < 0)
 			return -1;
-	if (spec->execs_count < 1 || spec->execs_count > SPEC_EXECS_MAX)
+	if ((spec->execs_count < 1 && !spec->session) || spec->execs_count > SPEC_EXECS_MAX)
 		return error_set(err, 0, "no command given");
 	for (size_t i = 0; i < spec->execs_count; i++)
 		if (validate_exec(&spec->execs[i], err) < 0)

@@ -140,6 +140,7 @@ struct spec {
 	bool capture; /* standard output and error are kept for the result, else the caller's own */
 	bool collect_images; /* see run_result.images */
 	bool keep_output;    /* with capture: see run_result.kept_fds */
+	bool session; /* no command of its own: they come later (create.h), any number at a time */
 	bool background; /* its commands get about a tenth of the processor time of others that want it, too */
 	bool tty;     /* the commands get a terminal of their own, relayed to the caller's */
 	struct exec_spec

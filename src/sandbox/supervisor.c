@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sandbox/account.h"
 #include "sandbox/agent.h"
 #include "sandbox/capture.h"
 #include "sandbox/collect.h"
@@ -210,18 +211,6 @@ static void fail(struct run *run, const struct error *err)
 	end_run(run, ENDED_SETUP);
 }
 
-/* The first of its kind is noted. Returns it, or NULL. */
-static struct limit_hit *add_hit(struct exec_result *exec, enum limit_kind limit, uint64_t value,
-	uint64_t used, const char *known_from)
-{
-	for (size_t i = 0; i < exec->hits_count; i++)
-		if (exec->hits[i].limit == limit)
-			return NULL;
-	exec->hits[exec->hits_count] = (struct limit_hit){
-		.limit = limit, .value = value, .used = used, .known_from = known_from};
-	return &exec->hits[exec->hits_count++];
-}
-
 static void agent_is_gone(struct run *run)
 {
 	struct error err;
@@ -335,15 +324,9 @@ static bool is_possible_usage(const struct run *run, const struct agent_message 
 	       message->cpu_system_us <= cpu;
 }
 
-static bool is_end(int status)
-{
-	return (status & ~0xffff) == 0 &&
-	       (WIFEXITED(status) || (WIFSIGNALED(status) && WTERMSIG(status) < NSIG));
-}
-
 static bool take_ended(struct run *run, const struct agent_message *message)
 {
-	if (!is_end(message->value) || !is_possible_usage(run, message))
+	if (!wait_status_valid(message->value) || !is_possible_usage(run, message))
 		return false;
 	run->wait_status = message->value;
 	run->ended = *message;
@@ -547,7 +530,7 @@ static void tick(struct run *run)
 	uint64_t used = 0;
 
 	if (watcher_tick(&run->watcher, &used)) {
-		add_hit(run->exec, LIMIT_MEMORY, run->spec->limits.memory_bytes, used, "watcher");
+		exec_add_hit(run->exec, LIMIT_MEMORY, run->spec->limits.memory_bytes, used, "watcher");
 		end_run(run, ENDED_OOM);
 		return;
 	}
@@ -566,7 +549,7 @@ static void serve_clocks(struct run *run)
 			fail(run, &err);
 			return;
 		}
-		add_hit(run->exec, LIMIT_TIME, run->spec->execs[run->index].timeout_ms,
+		exec_add_hit(run->exec, LIMIT_TIME, run->spec->execs[run->index].timeout_ms,
 			(now - run->started_us) / 1000, "clock");
 		end_run(run, ENDED_TIMEOUT);
 		return;
@@ -683,21 +666,6 @@ static void drain(struct run *run, uint64_t until_us)
 
 /* --- results --- */
 
-static void finish_output(struct run *run)
-{
-	if (!run->spec->capture)
-		return;
-	for (int i = 0; i < 2; i++) {
-		struct captured *output = &run->exec->output[i];
-
-		capture_finish(&run->captures[i], output);
-		capture_free(&run->captures[i]);
-		if (output->total > output->head_length + output->tail_length)
-			add_hit(run->exec, LIMIT_OUTPUT, run->spec->limits.output_bytes,
-				output->total, "counted");
-	}
-}
-
 /* What we could not read or write for the command. */
 static void finish_relays(struct run *run)
 {
@@ -728,55 +696,6 @@ static void finish_terminal(struct run *run)
 	if (is_loss(output->write_errno) && !(output->write_errno == EIO && run->terminal.owns_output)) {
 		warn_of_loss(run, "writing to", "standard output", output->write_errno);
 		run->result->output_lost = true;
-	}
-}
-
-static void finish_status(struct run *run)
-{
-	struct exec_result *exec = run->exec;
-
-	if (run->stopped_by_us)
-		return;
-	if (WIFEXITED(run->wait_status)) {
-		exec->ended_by = ENDED_EXITED;
-		exec->exit_code = WEXITSTATUS(run->wait_status);
-		return;
-	}
-	exec->ended_by = ENDED_SIGNALED;
-	exec->signal = WTERMSIG(run->wait_status);
-	if (exec->signal == SIGXFSZ && run->spec->limits.file_size_bytes)
-		add_hit(exec, LIMIT_FILE_SIZE, run->spec->limits.file_size_bytes,
-			run->spec->limits.file_size_bytes, "SIGXFSZ");
-}
-
-static void finish_cgroup(struct run *run)
-{
-	bool oom = false;
-
-	if (!run->sandbox.cgroup.path[0])
-		return;
-	cgroup_read_run(&run->sandbox.cgroup, run->sandbox.runs, run->spec, run->exec, &oom);
-	if (oom && run->exec->ended_by == ENDED_SIGNALED) {
-		run->exec->ended_by = ENDED_OOM;
-		run->exec->signal = SIGKILL;
-	}
-}
-
-static void finish_disk(struct run *run)
-{
-	for (size_t i = 0; i < run->tmpfs_count; i++) {
-		struct limit_hit *hit;
-		uint64_t size, inodes, used = tmpfs_used(run->tmpfs_fds[i], &size);
-		uint64_t inodes_used = tmpfs_inodes_used(run->tmpfs_fds[i], &inodes);
-
-		run->exec->usage.disk_used_bytes += used;
-		hit = size && used >= size - size / 100
-			      ? add_hit(run->exec, LIMIT_DISK, size, used, "fstatfs")
-			      : NULL;
-		if (hit && size < run->spec->limits.disk_bytes)
-			hit->option = "--tmpfs";
-		if (inodes && inodes_used >= inodes - inodes / 100)
-			add_hit(run->exec, LIMIT_INODES, inodes, inodes_used, "fstatfs");
 	}
 }
 
@@ -813,7 +732,7 @@ static void finish_usage(struct run *run, const struct rusage *all)
 	usage->wall_us = run->started_us ? now_us() - run->started_us : 0;
 	if (run->watching) {
 		if (run->watcher.pids_hit)
-			add_hit(run->exec, LIMIT_PIDS, run->spec->limits.pids,
+			exec_add_hit(run->exec, LIMIT_PIDS, run->spec->limits.pids,
 				run->watcher.pids_peak, "watcher");
 		usage->memory_peak_bytes = run->watcher.memory_peak_bytes;
 		usage->pids_peak = run->watcher.pids_peak;
@@ -847,10 +766,12 @@ static void finish_command(struct run *run, const struct rusage *all)
 {
 	finish_usage(run, all);
 	finish_relays(run);
-	finish_status(run);
-	finish_cgroup(run);
-	finish_disk(run);
-	finish_output(run);
+	if (!run->stopped_by_us)
+		exec_note_status(run->exec, run->wait_status, run->spec);
+	exec_note_cgroup(run->exec, &run->sandbox, run->sandbox.runs);
+	exec_note_disk(run->exec, run->tmpfs_fds, run->tmpfs_count, run->spec);
+	if (run->spec->capture)
+		exec_take_output(run->exec, run->captures, run->spec->limits.output_bytes);
 	run->exec->speaks_of_refusal = run->words.seen;
 	run->exec->speaks_of_network = run->words.network;
 }

@@ -33,7 +33,9 @@ struct watcher {
 		doubtful_ticks; /* private: looks in a row that were over the limit only with what may be counted twice */
 };
 
-/* Looks once. Returns true when the memory limit is exceeded; *ret_used is then the sum that decided. Never blocks. */
+/*
+ * Looks once. Returns true when the memory limit is exceeded; *ret_used is then the sum that decided. Never blocks.
+ */
 bool watcher_tick(struct watcher *watcher, uint64_t *ret_used);
 
 /*
@@ -42,6 +44,11 @@ bool watcher_tick(struct watcher *watcher, uint64_t *ret_used);
  * the processes away, so they are read before.
  */
 void watcher_cpu(int proc_fd, uint64_t *ret_user_us, uint64_t *ret_system_us);
+
+/*
+ * ret_bytes[i]: what is resident in the process tops[i] and in all processes below it (statm's sum: an upper bound).
+ */
+void watcher_resident_below(int proc_fd, const int *tops, size_t count, uint64_t *ret_bytes);
 
 /* Bytes in use on the file system of `fd` (fstatfs), and its size (may be NULL); 0 where it cannot be told. */
 uint64_t tmpfs_used(int fd, uint64_t *ret_size);

@@ -12,7 +12,11 @@
  * as a part of a sentence of the supervisor's, without control characters, and advice of it is not.
  *
  *     before AGENT_CREATED    AGENT_CREATED, AGENT_FAILED
- *     after it                AGENT_NOT_STARTED, AGENT_EXEC_FAILED or AGENT_ENDED, once for each command
+ *     after it                AGENT_NOT_STARTED, AGENT_EXEC_FAILED or AGENT_ENDED, once for each command;
+ *                             in a session AGENT_STARTED before that
+ *
+ * The commands of a run come one after the other and have no id. Those of a session (REQUEST_START) run at the same
+ * time; each has one, which the supervisor chooses.
  */
 
 #include <stdint.h>
@@ -29,11 +33,13 @@ enum agent_message_type {
 	AGENT_NOT_STARTED, /* what comes before the execution of a command failed: the same */
 	AGENT_EXEC_FAILED, /* the command could not be executed: value is errno, error says what was tried */
 	AGENT_ENDED, /* the command ended: value is its wait status */
+	AGENT_STARTED, /* a session's: value is the process id of its keeper, inside */
 };
 
 struct agent_message {
 	uint32_t type;
 	int32_t value;
+	uint32_t id;           /* of the session's command; else 0 */
 	uint32_t tmpfs_count;  /* AGENT_CREATED */
 	uint32_t has_terminal; /* AGENT_CREATED */
 	uint32_t has_listener; /* AGENT_CREATED */
@@ -41,19 +47,25 @@ struct agent_message {
 		cpu_user_us; /* AGENT_ENDED: of all processes that ended since the command started */
 	uint64_t cpu_system_us;
 	uint64_t memory_peak_bytes; /* AGENT_ENDED: of the greatest single process */
-	struct error error;         /* not sent with AGENT_CREATED and AGENT_ENDED */
+	struct error error;         /* not sent with AGENT_CREATED, AGENT_ENDED and AGENT_STARTED */
 };
 
 enum agent_request_type {
 	REQUEST_GO = 1, /* root: the maps are written */
 	REQUEST_EXEC, /* with descriptors: the body (a memfd), 0, 1, 2 and, where has_cgroup, its cgroup.procs */
 	REQUEST_SIGNAL, /* to the command's process group: value is the signal */
+	/* In a session: */
+	REQUEST_START, /* as REQUEST_EXEC, for a command with an id */
+	REQUEST_END,   /* ends a command and all that it has started; it is told of as any end */
+	REQUEST_FILE,  /* with descriptors: the request (a memfd, see fileops.h), a stream socket for the answer */
 };
 
 struct agent_request {
 	uint32_t type;
 	int32_t value;
+	uint32_t id; /* in a session */
 	uint32_t has_cgroup;
+	uint32_t terminal; /* REQUEST_START: the descriptors are one, which becomes the controlling terminal */
 	uint32_t
 		more; /* another exec follows: end what this one leaves behind before saying that it ended */
 };

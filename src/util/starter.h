@@ -27,8 +27,8 @@ struct starter {
 
 /*
  * Makes the starter. `run` is called in each new process, with the request, which is to be looked at as a stranger's:
- * whoever has taken over the caller may have written it. It executes something, or returns, and the status is 127 then.
- * To be called by the main thread, which is the one whose end the starter shares, and before there are others.
+ * whoever has taken over the caller may have written it. It executes something, or returns, and the status is 127
+ * then. To be called by the main thread, which is the one whose end the starter shares, and before there are others.
  */
 int starter_open(
 	void (*run)(const void *request, size_t size), struct starter *ret, struct error *err);

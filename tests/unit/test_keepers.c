@@ -49,8 +49,10 @@ static struct agent_message receive(void)
 	struct agent_message message = {0};
 	struct pollfd fd = {.fd = sandbox.socket, .events = POLLIN};
 
-	assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
-	assert_true(wire_receive(sandbox.socket, &message, sizeof message, NULL, NULL) > 0);
+	do {
+		assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
+		assert_true(wire_receive(sandbox.socket, &message, sizeof message, NULL, NULL) > 0);
+	} while (message.type == AGENT_STARTED);
 	return message;
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SANDBOX_COMMAND_H
+#define NSBOX_SANDBOX_COMMAND_H
+
+/* Starting a command inside the sandbox, in a child that shares the starter's memory until it executes. */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "util/error.h"
+
+struct agent_exec;
+struct agent_limits;
+
+struct command_failure {
+	int errnum;     /* 0: executed */
+	bool executing; /* what failed was execve */
+	struct error error;
+};
+
+/*
+ * Returns the process id of the command once it is executed, or -1 with *ret. Where it failed after the process was
+ * made, that is left to be reaped. Closes the descriptors of `exec`. Uses neither malloc nor stdio.
+ */
+pid_t command_start(const struct agent_exec *exec, const struct agent_limits *limits,
+	struct command_failure *ret);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands of a session, and what is theirs: see keepers.h. Runs in the agent, without malloc and stdio. */
+#define _GNU_SOURCE
+#include "sandbox/keepers.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sandbox/agent.h"
+#include "sandbox/command.h"
+#include "sandbox/fileops.h"
+#include "sandbox/wire.h"
+#include "util/cleanup.h"
+
+enum {
+	FIRST_DESCRIPTOR = 3,
+	DESCRIPTORS_MAX =
+		256, /* that an agent has, more than ever are: FILES of it come and go with requests */
+	PROCESSES_MAX = 8192, /* that are looked at; more than any limit that makes sense lets be */
+	PASSES_MAX = 2000,
+	PASSES_AT_ONCE = 5, /* before there is a pause of PAUSE_NS between two */
+	PAUSE_NS = 1000000,
+};
+
+/* What a keeper tells of its command, in memory that it shares with the agent. The code cannot reach it. */
+struct report {
+	pid_t command;
+	bool ended; /* and `status` and `usage` are the command's */
+	int status;
+	struct rusage usage; /* of all that ended below the keeper */
+	uint64_t memory_peak_bytes;
+	struct command_failure failure;
+};
+
+struct keeper {
+	uint32_t id;
+	pid_t pid; /* 0: a free place */
+	bool file; /* does work on files, and keeps nothing */
+};
+
+static struct keeper keepers[KEEPERS_MAX];
+static struct report *reports;
+
+int keepers_init(void)
+{
+	reports = mmap(NULL, KEEPERS_MAX * sizeof *reports, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return reports == MAP_FAILED ? -1 : 0;
+}
+
+/* Without what fork(3) does for malloc and stdio. */
+static pid_t fork_plain(void)
+{
+	return (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+static struct keeper *find(uint32_t id)
+{
+	for (size_t i = 0; i < KEEPERS_MAX; i++)
+		if (keepers[i].pid > 0 && keepers[i].id == id)
+			return &keepers[i];
+	return NULL;
+}
+
+static struct keeper *find_free(void)
+{
+	for (size_t i = 0; i < KEEPERS_MAX; i++)
+		if (keepers[i].pid == 0)
+			return &keepers[i];
+	return NULL;
+}
+
+static uint32_t count_keepers(void)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < KEEPERS_MAX; i++)
+		count += keepers[i].pid > 0;
+	return count;
+}
+
+/* --- the keeper itself --- */
+
+/* A command that asked to be traced has us for its tracer: see agent.c. */
+static void let_go(pid_t pid, int status)
+{
+	int number = WSTOPSIG(status);
+
+	ptrace(PTRACE_DETACH, pid, NULL, number == SIGTRAP ? 0L : (long)number);
+}
+
+/* The descriptors of the agent's are not for it: the supervisor must see the end of the agent, and of nobody else. */
+static void close_but(const struct agent_exec *exec)
+{
+	for (int fd = FIRST_DESCRIPTOR; fd < DESCRIPTORS_MAX; fd++)
+		if (fd != exec->fds[0] && fd != exec->fds[1] && fd != exec->fds[2] &&
+			fd != exec->cgroup_procs)
+			close(fd);
+}
+
+_Noreturn static void keep(
+	const struct agent_exec *exec, const struct agent_limits *limits, struct report *report)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	close_but(exec);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
+		report->failure.errnum = errno;
+		error_set(&report->failure.error, errno, "becoming the keeper of a command");
+		_exit(0);
+	}
+	report->command = command_start(exec, limits, &report->failure);
+	if (report->command < 0)
+		_exit(0);
+	while ((pid = wait4(-1, &status, 0, &usage)) > 0 || errno == EINTR) {
+		if (pid <= 0)
+			continue;
+		if (WIFSTOPPED(status)) {
+			let_go(pid, status);
+		} else if (pid == report->command) {
+			report->status = status;
+			report->memory_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+			break;
+		}
+	}
+	getrusage(RUSAGE_CHILDREN, &report->usage);
+	report->ended = true;
+	_exit(0);
+}
+
+/* --- what the agent does --- */
+
+pid_t keepers_start(uint32_t id, const struct agent_exec *exec, const struct agent_limits *limits)
+{
+	struct keeper *keeper = find_free();
+	struct agent_limits own = *limits;
+	struct report *report;
+
+	if (!keeper)
+		return 0;
+	report = &reports[keeper - keepers];
+	memset(report, 0, sizeof *report);
+	/* The limit counts them too. */
+	if (own.processes)
+		own.processes += count_keepers() + 1;
+	keeper->pid = fork_plain();
+	if (keeper->pid == 0)
+		keep(exec, &own, report);
+	for (int i = 0; i < 3; i++)
+		close(exec->fds[i]);
+	if (exec->cgroup_procs >= 0)
+		close(exec->cgroup_procs);
+	if (keeper->pid < 0) {
+		keeper->pid = 0;
+		return 0;
+	}
+	keeper->id = id;
+	keeper->file = false;
+	return keeper->pid;
+}
+
+bool keepers_serve_file(
+	uint32_t id, const void *request, size_t length, int channel, const char *directory)
+{
+	struct keeper *keeper = find_free();
+
+	if (!keeper)
+		return false;
+	keeper->pid = fork_plain();
+	if (keeper->pid == 0) {
+		struct agent_exec exec = {.fds = {channel, channel, channel}, .cgroup_procs = -1};
+
+		close_but(&exec);
+		_exit(fileop_serve(request, length, channel, directory) < 0);
+	}
+	if (keeper->pid < 0) {
+		keeper->pid = 0;
+		return false;
+	}
+	keeper->id = id;
+	keeper->file = true;
+	return true;
+}
+
+void keepers_signal(uint32_t id, int number)
+{
+	struct keeper *keeper = find(id);
+
+	if (keeper && !keeper->file && reports[keeper - keepers].command > 0)
+		kill(-reports[keeper - keepers].command, number);
+}
+
+void keepers_end(uint32_t id)
+{
+	struct keeper *keeper = find(id);
+
+	if (keeper)
+		kill(keeper->pid, SIGKILL);
+}
+
+/* --- processes without a keeper --- */
+
+struct process {
+	pid_t pid, parent;
+	bool kept; /* or known to be without a keeper: `looked` */
+	bool looked;
+};
+
+static struct process processes[PROCESSES_MAX];
+static size_t processes_count;
+
+/*
+ * State and parent of a process, from proc(5)'s stat; the name in it may have any characters. False: it is gone, or
+ * dead.
+ */
+static bool read_parent(int proc, const char *name, pid_t *ret)
+{
+	char path[32], text[512], *next;
+	cleanup_close int fd = -1;
+	ssize_t n;
+
+	strcpy(path, name);
+	strcat(path, "/stat");
+	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	next = strrchr(text, ')');
+	if (!next || strlen(next) < 5 || next[2] == 'Z' || next[2] == 'X')
+		return false;
+	*ret = atoi(next + 4);
+	return true;
+}
+
+struct raw_entry { /* of getdents64(2) */
+	uint64_t inode;
+	int64_t offset;
+	unsigned short length;
+	unsigned char type;
+	char name[];
+};
+
+static void list_processes(void)
+{
+	static _Alignas(struct raw_entry) char buffer[32 << 10];
+	cleanup_close int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long n;
+
+	processes_count = 0;
+	while (proc >= 0 && (n = syscall(SYS_getdents64, proc, buffer, sizeof buffer)) > 0)
+		for (char *next = buffer; next < buffer + n;
+			next += ((struct raw_entry *)(void *)next)->length) {
+			const char *name = ((struct raw_entry *)(void *)next)->name;
+			struct process process = {.pid = atoi(name)};
+
+			if (*name >= '1' && *name <= '9' && process.pid > 1 && strlen(name) < 12 &&
+				processes_count < PROCESSES_MAX &&
+				read_parent(proc, name, &process.parent))
+				processes[processes_count++] = process;
+		}
+}
+
+static struct process *find_process(pid_t pid)
+{
+	for (size_t i = 0; i < processes_count; i++)
+		if (processes[i].pid == pid)
+			return &processes[i];
+	return NULL;
+}
+
+static bool is_keeper(pid_t pid)
+{
+	for (size_t i = 0; i < KEEPERS_MAX; i++)
+		if (keepers[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Whether a keeper that lives is on the way up. Parents that ended meanwhile cannot be told, and are none. */
+static bool is_kept(struct process *process)
+{
+	struct process *at = process;
+	bool kept = false;
+
+	for (size_t steps = 0; at && steps <= processes_count; steps++) {
+		if (is_keeper(at->pid) || (at->looked && at->kept)) {
+			kept = true;
+			break;
+		}
+		if (at->parent <= 1 || at->looked)
+			break;
+		at = find_process(at->parent);
+	}
+	process->looked = true;
+	process->kept = kept;
+	return kept;
+}
+
+/* Returns how many there were. */
+static size_t kill_unkept(void)
+{
+	size_t count = 0;
+
+	list_processes();
+	for (size_t i = 0; i < processes_count; i++)
+		if (!is_kept(&processes[i])) {
+			kill(processes[i].pid, SIGKILL);
+			count++;
+		}
+	return count;
+}
+
+/* Those that are children of ours have to be waited for. Another keeper that ends meanwhile is left to be told of. */
+static void reap_unkept(void)
+{
+	for (size_t i = 0; i < processes_count; i++)
+		if (!processes[i].kept)
+			waitpid(processes[i].pid, NULL, WNOHANG);
+}
+
+static int end_unkept(void)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+	for (int pass = 0; pass < PASSES_MAX; pass++) {
+		if (kill_unkept() == 0)
+			return 0;
+		reap_unkept();
+		if (pass >= PASSES_AT_ONCE)
+			nanosleep(&pause, NULL);
+	}
+	return -1;
+}
+
+/* --- ends --- */
+
+static uint64_t microseconds(const struct timeval *time)
+{
+	return (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_usec;
+}
+
+static void describe_end(const struct report *report, int status, struct agent_message *ret)
+{
+	ret->type = AGENT_ENDED;
+	/* A keeper that was killed, by the code or by keepers_end, has nothing to tell. */
+	ret->value = report->ended ? report->status : WIFSIGNALED(status) ? status : SIGKILL;
+	ret->cpu_user_us = microseconds(&report->usage.ru_utime);
+	ret->cpu_system_us = microseconds(&report->usage.ru_stime);
+	ret->memory_peak_bytes = report->memory_peak_bytes;
+}
+
+int keepers_reaped(pid_t pid, int status, struct agent_message *ret)
+{
+	struct keeper *keeper = NULL;
+	const struct report *report;
+
+	for (size_t i = 0; i < KEEPERS_MAX; i++)
+		if (keepers[i].pid == pid)
+			keeper = &keepers[i];
+	if (!keeper)
+		return 0;
+	report = &reports[keeper - keepers];
+	keeper->pid = 0;
+	if (keeper->file)
+		return 0;
+	if (end_unkept() < 0)
+		return -1;
+	memset(ret, 0, sizeof *ret);
+	ret->id = keeper->id;
+	if (report->failure.errnum) {
+		ret->type = report->failure.executing ? AGENT_EXEC_FAILED : AGENT_NOT_STARTED;
+		ret->value = report->failure.errnum;
+		ret->error = report->failure.error;
+	} else {
+		describe_end(report, status, ret);
+	}
+	return 1;
+}
