@@ -34,6 +34,7 @@ static const struct command commands[] = {
 	{"languages", cmd_languages, "list the languages of nsbox run --lang, and what they lack"},
 	{"pull", cmd_pull, "fetch an image from a registry, for nsbox run --image"},
 	{"images", cmd_images, "list, import, export and remove images"},
+	{"session", cmd_session, "sandboxes that last: run commands in them, copy files in and out"},
 	{"mcp", cmd_mcp, "serve execute_code to an MCP client on standard input and output"},
 	{"help", cmd_help, "show this, or the help of a command"},
 };

@@ -11,6 +11,7 @@ int cmd_check(int argc, char **argv);
 int cmd_languages(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_images(int argc, char **argv);
+int cmd_session(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);
 
 #endif

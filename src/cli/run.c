@@ -24,6 +24,7 @@
 #include "cli/cli.h"
 #include "cli/image_root.h"
 #include "cli/run_options.h"
+#include "cli/run_spec.h"
 #include "config/config.h"
 #include "language/language.h"
 #include "language/root.h"
@@ -92,7 +93,9 @@ static int read_code(const char *file, char **ret, size_t *ret_length, struct er
 	return error_set(err, errno, "reading the code from %s", name);
 }
 
-/* What else there is where the toolchain is missing: an image in the store would be taken, or another than this one. */
+/*
+ * What else there is where the toolchain is missing: an image in the store would be taken, or another than this one.
+ */
 static void add_image_hint(const struct run_options *options, const struct language *language, struct error *err)
 {
 	if (options->spec.root == ROOT_HOST && !options->no_image &&
@@ -147,7 +150,7 @@ static void prepare_command(struct run_options *options, uint64_t timeout_ms)
 	exec->phase = "run";
 }
 
-static int build_spec(struct run_options *options, struct error *err)
+int run_build_spec(struct run_options *options, struct error *err)
 {
 	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	uint64_t timeout_ms = run_options_settle(options, terminal);
@@ -297,7 +300,7 @@ int cmd_run(int argc, char **argv)
 		status = report_failure(&options, &err);
 	else if (options.help)
 		status = print_help();
-	else if (build_spec(&options, &err) < 0)
+	else if (run_build_spec(&options, &err) < 0)
 		status = report_failure(&options, &err);
 	else if (options.print_spec)
 		status = print_json(spec_to_json(&options.spec));

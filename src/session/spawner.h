@@ -11,12 +11,19 @@ enum { FRAME_MAX = 64 << 20 /* bytes of a message's body */ };
 
 enum frame_type {
 	FRAME_SPEC = 1, /* server → supervisor: the object of spec_to_json */
-	/* server → supervisor: {"language": string, "image": string or null}, the cache of whose toolchain is to be filled */
+	/*
+	 * server → supervisor: {"language": string, "image": string or null}, the cache of whose toolchain is to be
+	 * filled
+	 */
 	FRAME_WARM,
-	/* server → supervisor: {"image": string, "config": string or null, "no_config": boolean}: the image is to be fetched */
+	/*
+	 * server → supervisor: {"image": string, "config": string or null, "no_config": boolean}: the image is to
+	 * be fetched
+	 */
 	FRAME_PULL,
 	FRAME_PROGRESS, /* supervisor → server */
 	FRAME_RESULT,
+	FRAME_REQUEST, /* client → session (session.h) */
 	FRAME_FAILURE, /* {"text": string, "hint": string}: there was no run */
 };
 

@@ -177,7 +177,7 @@ refused() {
 @test "a command that there is not: those that there are" {
   run --separate-stderr "$nsbox" rnu
   [ "$status" -eq 125 ]
-  [ "$stderr" = 'nsbox: there is no command "rnu"; there are: run, check, languages, pull, images, mcp, help; see nsbox --help' ]
+  [ "$stderr" = 'nsbox: there is no command "rnu"; there are: run, check, languages, pull, images, session, mcp, help; see nsbox --help' ]
   run --separate-stderr "$nsbox" images lst
   [ "$status" -eq 125 ]
   [[ $stderr = 'nsbox: there is no command "lst" of nsbox images; there are: '*'; see nsbox images --help' || $stderr = *nsbox-image* ]]

@@ -1,0 +1,878 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nsbox session: sandboxes that last. Each subcommand but `new` asks the session's supervisor (session/session.h),
+ * so that it does not matter who made it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/run_options.h"
+#include "cli/run_spec.h"
+#include "report/report.h"
+#include "sandbox/spec.h"
+#include "session/client.h"
+#include "session/session.h"
+#include "util/alloc.h"
+#include "util/base64.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/parse.h"
+
+static const char help[] =
+	"Usage: nsbox session COMMAND [OPTION]… [ARGUMENT]…\n"
+	"Sandboxes that last: what one command leaves, the next one finds.\n"
+	"\n"
+	"  new     make a session, and print its id\n"
+	"  exec    run a command in it\n"
+	"  ls      list sessions\n"
+	"  ps      list the commands of a session\n"
+	"  logs    show what a command in the background wrote\n"
+	"  kill    send a signal to one, or end it\n"
+	"  cp      copy a file into a session or out of it\n"
+	"  stop    end sessions, with all that is in them\n"
+	"\n"
+	"  -h, --help  print this help\n"
+	"\n"
+	"An id can be shortened to what no other session's begins with. nsbox session COMMAND --help shows the options.\n";
+
+static const char new_help[] =
+	"Usage: nsbox session new [OPTION]…\n"
+	"Makes a session and prints its id. It lives until nsbox session stop, or until its time is up.\n"
+	"\n"
+	"      --idle DURATION  end it when nothing was asked of it for so long (default 1h; none: never)\n"
+	"      --life DURATION  end it after so long anyway (default 24h; none: never)\n"
+	"      --help           print this help\n"
+	"\n"
+	"The other options are those of nsbox run that say what the sandbox is: --image, --rootfs, --bind, --memory, --disk,\n"
+	"--network, --env and so on. Limits hold for all that runs in the session at a time.\n";
+
+static const char exec_help[] =
+	"Usage: nsbox session exec [OPTION]… ID [--] COMMAND [ARGUMENT]…\n"
+	"Runs a command in a session. When it ends, so does everything that it has started.\n"
+	"\n"
+	"  -d, --detach              in the background: print the number of the process, and do not wait\n"
+	"  -e, --env NAME=VALUE      set a variable\n"
+	"  -w, --workdir DIR         start in DIR\n"
+	"      --timeout DURATION    end it after so long (default: none)\n"
+	"      --json                print the result as JSON, with the output in it\n"
+	"      --help                print this help\n"
+	"\n"
+	"The exit status is the command's, or as nsbox run has it.\n";
+
+static const char ls_help[] = "Usage: nsbox session ls [OPTION]…\n"
+			      "Lists the sessions that live.\n"
+			      "\n"
+			      "  -q, --quiet  ids only\n"
+			      "      --json   print an array of objects\n"
+			      "      --help   print this help\n";
+
+static const char ps_help[] =
+	"Usage: nsbox session ps [OPTION]… ID\n"
+	"Lists the commands of a session that run, and those in the background that have ended.\n"
+	"\n"
+	"      --json   print an array of objects\n"
+	"      --help   print this help\n";
+
+static const char logs_help[] =
+	"Usage: nsbox session logs [OPTION]… ID PROCESS\n"
+	"Shows what a command in the background has written, standard output and error as they came.\n"
+	"\n"
+	"  -f, --follow  go on until it ends; the exit status is the command's then\n"
+	"      --help    print this help\n";
+
+static const char kill_help[] =
+	"Usage: nsbox session kill [OPTION]… ID PROCESS\n"
+	"Ends a command and all that it has started.\n"
+	"\n"
+	"  -s, --signal SIGNAL  send this to its process group instead: a name or a number\n"
+	"      --help           print this help\n";
+
+static const char cp_help[] =
+	"Usage: nsbox session cp ID:PATH FILE\n"
+	"       nsbox session cp FILE ID:PATH\n"
+	"Copies a file out of a session, or into it. FILE can be -, for standard input or output.\n"
+	"\n"
+	"      --help  print this help\n";
+
+static const char stop_help[] = "Usage: nsbox session stop [OPTION]… ID…\n"
+				"Ends sessions, and waits until everything of them is gone.\n"
+				"\n"
+				"      --all   all of them\n"
+				"      --help  print this help\n";
+
+enum {
+	COPY_PIECE = 4 << 20, /* bytes of a file in one request */
+	LOGS_WAIT_MS = 10 * 1000,
+	SENTENCE_MAX = 2048,
+	OPTION_HELP = 256,
+	OPTION_JSON,
+	OPTION_TIMEOUT,
+	OPTION_ALL,
+};
+
+/* --- common --- */
+
+static int fail(const struct error *err)
+{
+	error_print(err);
+	return EXIT_NSBOX_FAILED;
+}
+
+static int finish_output(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	perror("nsbox: writing to standard output");
+	return EXIT_NSBOX_FAILED;
+}
+
+static int print_help(const char *text)
+{
+	fputs(text, stdout);
+	return finish_output(0);
+}
+
+static int print_object(json_t *object)
+{
+	json_dumpf(object, stdout, JSON_INDENT(2) | REPORT_JSON_DUMP_FLAGS);
+	json_decref(object);
+	putchar('\n');
+	return finish_output(0);
+}
+
+/* `option` is what getopt_long returned for something that it does not know. */
+static int refuse_option(int option, char **argv, const char *command, struct error *err)
+{
+	char buffer[QUOTED_MAX], letter[3] = {'-', (char)optopt, '\0'};
+	const char *written = optopt > 0 && optopt < 256 ? letter : argv[optind - 1];
+
+	if (option == ':')
+		return error_set(err, 0, "option %s needs an argument; see nsbox session %s --help",
+			quoted(written, buffer), command);
+	return error_set(err, 0, "unknown option %s; see nsbox session %s --help",
+		quoted(written, buffer), command);
+}
+
+static json_t *ask(const char *id, json_t *request, const int *streams, struct error *err)
+{
+	int fd = session_connect(id, NULL, err);
+
+	if (fd < 0) {
+		json_decref(request);
+		return NULL;
+	}
+	return session_request(fd, request, streams, err);
+}
+
+static int parse_process(const char *text, json_int_t *ret, struct error *err)
+{
+	char *end, buffer[QUOTED_MAX];
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || *end || end == text || value < 1 || value > UINT32_MAX)
+		return error_set(err, 0,
+			"%s is no number of a process; nsbox session ps lists them",
+			quoted(text, buffer));
+	*ret = value;
+	return 0;
+}
+
+/* --- new --- */
+
+/* Takes our own options out of argv, where they stand before what is nsbox run's. */
+static int take_times(int *argc, char **argv, struct session_times *ret, struct error *err)
+{
+	int kept = 1;
+
+	*ret = (struct session_times){
+		.idle_ms = SESSION_IDLE_DEFAULT_MS, .life_ms = SESSION_LIFE_DEFAULT_MS};
+	for (int i = 1; i < *argc; i++) {
+		bool idle =
+			strncmp(argv[i], "--idle", 6) == 0 && (argv[i][6] == '=' || !argv[i][6]);
+		bool life =
+			strncmp(argv[i], "--life", 6) == 0 && (argv[i][6] == '=' || !argv[i][6]);
+		const char *value;
+
+		if (!idle && !life) {
+			argv[kept++] = argv[i];
+			continue;
+		}
+		value = argv[i][6] ? argv[i] + 7 : argv[++i];
+		if (i >= *argc)
+			return error_set(err, 0,
+				"option --%s needs an argument; see nsbox session new --help",
+				idle ? "idle" : "life");
+		if (parse_duration_ms(idle ? "--idle" : "--life", value,
+			    idle ? &ret->idle_ms : &ret->life_ms, err) < 0)
+			return -1;
+	}
+	argv[kept] = NULL;
+	*argc = kept;
+	return 0;
+}
+
+static int refuse_foreign(const struct run_options *options, struct error *err)
+{
+	const char *option = options->json            ? "--json"
+			     : options->print_spec    ? "--print-spec"
+			     : options->language      ? "--lang"
+			     : options->tty           ? "--tty"
+			     : options->no_tty        ? "--no-tty"
+			     : options->timeout_given ? "--timeout"
+			     : options->spec.explain  ? "--explain"
+			     : options->entrypoint    ? "--entrypoint"
+						      : NULL;
+
+	return option ? error_set(err, 0,
+				"%s says how a command is run, not what a session is; see nsbox session new --help",
+				option)
+		      : 0;
+}
+
+static int make_session(
+	struct run_options *options, const struct session_times *times, struct error *err)
+{
+	char id[SESSION_ID_SIZE];
+
+	if (options->operands[1])
+		return error_set(
+			err, 0, "nsbox session new takes no command: nsbox session exec runs them");
+	if (refuse_foreign(options, err) < 0 || run_build_spec(options, err) < 0)
+		return -1;
+	options->spec.session = true;
+	if (session_create(&options->spec, times, id, err) < 0)
+		return -1;
+	puts(id);
+	return 0;
+}
+
+static int command_new(int argc, char **argv)
+{
+	cleanup_free char **words = xcalloc((size_t)argc + 3, sizeof *words);
+	struct session_times times;
+	struct run_options options;
+	struct error err = {0};
+	int r;
+
+	memcpy(words, argv, (size_t)argc * sizeof *words);
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return print_help(new_help);
+	if (take_times(&argc, words, &times, &err) < 0)
+		return fail(&err);
+	/* What nsbox run is given has a command: its environment and folder are those that commands begin with. */
+	words[argc++] = (char *)"true";
+	words[argc] = NULL;
+	r = run_options_parse(argc, words, &options, &err);
+	if (r == 0)
+		r = make_session(&options, &times, &err);
+	run_options_free(&options);
+	return r < 0 ? fail(&err) : finish_output(0);
+}
+
+/* --- exec --- */
+
+struct exec_options {
+	struct spec spec; /* its one exec */
+	bool detach, json;
+};
+
+static int parse_exec(int argc, char **argv, struct exec_options *ret, struct error *err)
+{
+	static const struct option longs[] = {{"detach", no_argument, NULL, 'd'},
+		{"env", required_argument, NULL, 'e'}, {"workdir", required_argument, NULL, 'w'},
+		{"timeout", required_argument, NULL, OPTION_TIMEOUT},
+		{"json", no_argument, NULL, OPTION_JSON}, {"help", no_argument, NULL, OPTION_HELP},
+		{0}};
+	struct exec_spec *exec = &ret->spec.execs[0];
+	int option;
+
+	while ((option = getopt_long(argc, argv, "+:de:w:h", longs, NULL)) != -1)
+		switch (option) {
+		case 'd':
+			ret->detach = true;
+			break;
+		case 'e': {
+			char *equals = strchr(optarg, '=');
+			cleanup_free char *name = xmemdup(
+				optarg, equals ? (size_t)(equals - optarg) : strlen(optarg));
+			const char *value = equals ? equals + 1 : getenv(name);
+
+			if (!*name)
+				return error_set(err, 0,
+					"--env: NAME=VALUE, or the NAME of one of yours, is needed");
+			if (value)
+				exec_set_env(exec, name, value);
+			break;
+		}
+		case 'w':
+			free(exec->cwd);
+			exec->cwd = xstrdup(optarg);
+			break;
+		case OPTION_TIMEOUT:
+			if (parse_duration_ms("--timeout", optarg, &exec->timeout_ms, err) < 0)
+				return -1;
+			break;
+		case OPTION_JSON:
+			ret->json = true;
+			break;
+		case 'h':
+		case OPTION_HELP:
+			return 1;
+		default:
+			return refuse_option(option, argv, "exec", err);
+		}
+	if (optind == argc)
+		return error_set(err, 0,
+			"nsbox session exec: in which session? See nsbox session exec --help");
+	return 0;
+}
+
+static void print_sentence(const json_t *result)
+{
+	const char *message = json_string_value(json_object_get(result, "message"));
+	const json_t *error = json_object_get(result, "error");
+	const char *text = json_string_value(json_object_get(error, "text"));
+	const char *hint = json_string_value(json_object_get(error, "hint"));
+
+	if (text)
+		fprintf(stderr, "nsbox: %s\n", text);
+	else if (message)
+		fprintf(stderr, "nsbox: %s\n", message);
+	if (text && hint && *hint)
+		fprintf(stderr, "nsbox: %s\n", hint);
+}
+
+static int status_of(const json_t *result)
+{
+	const json_t *status = json_object_get(result, "status");
+
+	return json_is_integer(status) ? (int)json_integer_value(status) : EXIT_NSBOX_FAILED;
+}
+
+static int run_exec(const char *id, struct exec_options *options, struct error *err)
+{
+	static const int streams[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
+	json_t *request = json_pack("{s:s, s:o, s:b}", "op", "exec", "spec",
+		spec_to_json(&options->spec), "background", options->detach);
+	json_t *result = ask(id, request, options->detach || options->json ? NULL : streams, err);
+	int status;
+
+	if (!result)
+		return -1;
+	if (options->detach) {
+		printf("%lld\n", (long long)json_integer_value(json_object_get(result, "process")));
+		json_decref(result);
+		return finish_output(0);
+	}
+	status = status_of(result);
+	if (options->json)
+		return print_object(result) ? EXIT_NSBOX_FAILED : status;
+	print_sentence(result);
+	json_decref(result);
+	return status;
+}
+
+static int command_exec(int argc, char **argv)
+{
+	struct exec_options options = {.detach = false};
+	struct error err = {0};
+	int status;
+
+	spec_init(&options.spec);
+	options.spec.execs_count = 1;
+	options.spec.execs[0].stdin_kind = STDIN_NULL;
+	options.spec.execs[0].phase = "run";
+	status = parse_exec(argc, argv, &options, &err);
+	if (status > 0) {
+		spec_free(&options.spec);
+		return print_help(exec_help);
+	}
+	if (status == 0) {
+		const char *id = argv[optind++];
+
+		if (optind < argc && strcmp(argv[optind], "--") == 0)
+			optind++;
+		for (int i = optind; i < argc; i++)
+			exec_add_arg(&options.spec.execs[0], argv[i]);
+		status =
+			optind == argc
+				? error_set(&err, 0,
+					  "nsbox session exec: which command? See nsbox session exec --help")
+				: run_exec(id, &options, &err);
+	}
+	spec_free(&options.spec);
+	return status < 0 ? fail(&err) : status;
+}
+
+/* --- ls, ps --- */
+
+struct listing {
+	bool quiet;
+	json_t *list; /* --json */
+	bool any;
+};
+
+static void list_one(void *data, const char *id, int socket)
+{
+	struct listing *listing = data;
+	struct error err;
+	json_t *info = session_request(socket, json_pack("{s:s}", "op", "info"), NULL, &err);
+
+	if (!info)
+		return; /* it ended meanwhile */
+	if (listing->list) {
+		json_array_append_new(listing->list, info);
+		return;
+	}
+	if (listing->quiet)
+		puts(id);
+	else {
+		if (!listing->any)
+			printf("%-32s  %-9s %8s %8s  %9s  %s\n", "ID", "ROOT", "AGE", "IDLE",
+				"PROCESSES", "IMAGE OR DIRECTORY");
+		printf("%-32s  %-9s %7.0fs %7.0fs  %9zu  %s\n", id,
+			json_string_value(json_object_get(info, "root")),
+			json_number_value(json_object_get(info, "age_s")),
+			json_number_value(json_object_get(info, "idle_s")),
+			json_array_size(json_object_get(info, "processes")),
+			json_string_value(json_object_get(info, "root_path")) ?: "");
+	}
+	listing->any = true;
+	json_decref(info);
+}
+
+static int command_ls(int argc, char **argv)
+{
+	static const struct option longs[] = {{"quiet", no_argument, NULL, 'q'},
+		{"json", no_argument, NULL, OPTION_JSON}, {"help", no_argument, NULL, OPTION_HELP},
+		{0}};
+	struct listing listing = {.quiet = false};
+	struct error err = {0};
+	int option;
+
+	while ((option = getopt_long(argc, argv, ":qh", longs, NULL)) != -1)
+		switch (option) {
+		case 'q':
+			listing.quiet = true;
+			break;
+		case OPTION_JSON:
+			listing.list = listing.list ?: json_array();
+			break;
+		case 'h':
+		case OPTION_HELP:
+			json_decref(listing.list);
+			return print_help(ls_help);
+		default:
+			refuse_option(option, argv, "ls", &err);
+			return fail(&err);
+		}
+	if (optind < argc) {
+		error_set(&err, 0,
+			"nsbox session ls takes no arguments; see nsbox session ls --help");
+		return fail(&err);
+	}
+	if (session_list(list_one, &listing, &err) < 0) {
+		json_decref(listing.list);
+		return fail(&err);
+	}
+	return listing.list ? print_object(listing.list) : finish_output(0);
+}
+
+static void print_process(const json_t *process)
+{
+	const json_t *words = json_object_get(process, "command"), *word;
+	size_t i;
+
+	printf("%7lld  %-10s  %7.0fs ",
+		(long long)json_integer_value(json_object_get(process, "process")),
+		!json_is_true(json_object_get(process, "running"))     ? "ended"
+		: json_is_true(json_object_get(process, "background")) ? "background"
+								       : "running",
+		json_number_value(json_object_get(process, "age_s")));
+	json_array_foreach(words, i, word)
+	{
+		char buffer[QUOTED_MAX];
+		const char *text = json_string_value(word);
+
+		/* As it was given, where that cannot be taken for something else. */
+		printf(" %s",
+			*text && !text[strspn(text,
+					 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-")]
+				? text
+				: quoted(text, buffer));
+	}
+	putchar('\n');
+}
+
+static int command_ps(int argc, char **argv)
+{
+	static const struct option longs[] = {{"json", no_argument, NULL, OPTION_JSON},
+		{"help", no_argument, NULL, OPTION_HELP}, {0}};
+	struct error err = {0};
+	bool json = false;
+	json_t *info, *process;
+	size_t i;
+	int option;
+
+	while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1)
+		switch (option) {
+		case OPTION_JSON:
+			json = true;
+			break;
+		case 'h':
+		case OPTION_HELP:
+			return print_help(ps_help);
+		default:
+			refuse_option(option, argv, "ps", &err);
+			return fail(&err);
+		}
+	if (argc - optind != 1) {
+		error_set(&err, 0, "nsbox session ps takes one id; see nsbox session ps --help");
+		return fail(&err);
+	}
+	info = ask(argv[optind], json_pack("{s:s}", "op", "info"), NULL, &err);
+	if (!info)
+		return fail(&err);
+	if (json) {
+		json_t *processes = json_incref(json_object_get(info, "processes"));
+
+		json_decref(info);
+		return print_object(processes);
+	}
+	if (json_array_size(json_object_get(info, "processes")) > 0)
+		printf("%7s  %-10s  %8s  %s\n", "PROCESS", "STATE", "AGE", "COMMAND");
+	json_array_foreach(json_object_get(info, "processes"), i, process) print_process(process);
+	json_decref(info);
+	return finish_output(0);
+}
+
+/* --- logs, kill --- */
+
+/* One piece; *ret_result is set once it has ended and all was shown. */
+static int show_piece(const char *id, json_int_t process, json_int_t *offset, bool wait,
+	json_t **ret_result, struct error *err)
+{
+	json_t *piece = ask(id,
+		json_pack("{s:s, s:I, s:I, s:i}", "op", "output", "process", process, "offset",
+			*offset, "wait_ms", wait ? LOGS_WAIT_MS : 0),
+		NULL, err);
+	const char *encoded = json_string_value(json_object_get(piece, "output"));
+	void *bytes = NULL;
+	size_t length = 0;
+	int r = 0;
+
+	if (!piece)
+		return -1;
+	if (!encoded || base64_decode(encoded, strlen(encoded), &bytes, &length) < 0)
+		r = error_set(err, 0, "the session's answer makes no sense");
+	else if (write_whole(STDOUT_FILENO, bytes, length) < 0)
+		r = error_set(err, errno, "writing to standard output");
+	free(bytes);
+	*offset += (json_int_t)length;
+	if (r == 0 && length == 0 && json_is_true(json_object_get(piece, "ended")))
+		*ret_result = json_incref(json_object_get(piece, "result"));
+	if (*ret_result && json_integer_value(json_object_get(piece, "lost_bytes")) > 0)
+		fprintf(stderr, "nsbox: warning: %lld bytes that came later were not kept\n",
+			(long long)json_integer_value(json_object_get(piece, "lost_bytes")));
+	json_decref(piece);
+	return r < 0 ? -1 : length > 0;
+}
+
+static int command_logs(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"follow", no_argument, NULL, 'f'}, {"help", no_argument, NULL, OPTION_HELP}, {0}};
+	json_int_t process, offset = 0;
+	json_t *result = NULL;
+	struct error err = {0};
+	bool follow = false;
+	int option, r, status;
+
+	while ((option = getopt_long(argc, argv, ":fh", longs, NULL)) != -1)
+		switch (option) {
+		case 'f':
+			follow = true;
+			break;
+		case 'h':
+		case OPTION_HELP:
+			return print_help(logs_help);
+		default:
+			refuse_option(option, argv, "logs", &err);
+			return fail(&err);
+		}
+	if (argc - optind != 2)
+		r = error_set(&err, 0,
+			"nsbox session logs takes an id and the number of a process; see nsbox session logs --help");
+	else
+		r = parse_process(argv[optind + 1], &process, &err);
+	if (r < 0)
+		return fail(&err);
+	do
+		r = show_piece(argv[optind], process, &offset, follow, &result, &err);
+	while (r > 0 || (r == 0 && follow && !result));
+	status = follow && result ? status_of(result) : 0;
+	json_decref(result);
+	return r < 0 ? fail(&err) : status;
+}
+
+static int command_kill(int argc, char **argv)
+{
+	static const struct option longs[] = {{"signal", required_argument, NULL, 's'},
+		{"help", no_argument, NULL, OPTION_HELP}, {0}};
+	uint32_t number = SIGKILL;
+	int option, r = 0;
+	struct error err = {0};
+	json_int_t process;
+	json_t *answer = NULL;
+
+	while ((option = getopt_long(argc, argv, ":s:h", longs, NULL)) != -1)
+		switch (option) {
+		case 's':
+			if (parse_signal("--signal", optarg, &number, &err) < 0)
+				return fail(&err);
+			break;
+		case 'h':
+		case OPTION_HELP:
+			return print_help(kill_help);
+		default:
+			refuse_option(option, argv, "kill", &err);
+			return fail(&err);
+		}
+	if (argc - optind != 2)
+		r = error_set(&err, 0,
+			"nsbox session kill takes an id and the number of a process; see nsbox session kill --help");
+	else
+		r = parse_process(argv[optind + 1], &process, &err);
+	if (r == 0)
+		answer = ask(argv[optind],
+			json_pack("{s:s, s:I, s:i}", "op", "signal", "process", process, "signal",
+				(int)number),
+			NULL, &err);
+	if (!answer)
+		return fail(&err);
+	json_decref(answer);
+	return 0;
+}
+
+/* --- cp --- */
+
+/* «ID:PATH»: *ret_id is malloc'd. NULL: a file of the host. */
+static const char *split_place(const char *text, char **ret_id)
+{
+	const char *colon = strchr(text, ':'), *slash = strchr(text, '/');
+
+	/* «./a:b» is a file of the host. */
+	if (!colon || colon == text || (slash && slash < colon))
+		return NULL;
+	*ret_id = xmemdup(text, (size_t)(colon - text));
+	return colon + 1;
+}
+
+static int copy_out(const char *id, const char *path, int fd, struct error *err)
+{
+	for (json_int_t offset = 0;;) {
+		json_t *piece = ask(id,
+			json_pack("{s:s, s:s, s:s, s:I, s:i}", "op", "file", "kind", "read", "path",
+				path, "offset", offset, "limit", COPY_PIECE),
+			NULL, err);
+		const char *encoded = json_string_value(json_object_get(piece, "content"));
+		void *bytes = NULL;
+		size_t length = 0;
+		int r = 0;
+
+		if (!piece)
+			return -1;
+		if (!encoded || base64_decode(encoded, strlen(encoded), &bytes, &length) < 0)
+			r = error_set(err, 0, "the session's answer makes no sense");
+		else if (write_whole(fd, bytes, length) < 0)
+			r = error_set(err, errno, "writing it");
+		free(bytes);
+		json_decref(piece);
+		if (r < 0 || length == 0)
+			return r;
+		offset += (json_int_t)length;
+	}
+}
+
+/* The first piece makes the file, the others are added; a small file changes at once. */
+static int copy_in(const char *id, const char *path, int fd, unsigned mode, struct error *err)
+{
+	cleanup_free char *piece = xmalloc(COPY_PIECE);
+
+	for (bool first = true;; first = false) {
+		cleanup_free char *encoded = NULL;
+		json_t *answer;
+		size_t length = 0;
+		ssize_t n = 1;
+
+		while (length < COPY_PIECE && n > 0) {
+			n = read(fd, piece + length, COPY_PIECE - length);
+			if (n < 0 && errno == EINTR)
+				n = 1;
+			else if (n > 0)
+				length += (size_t)n;
+		}
+		if (n < 0)
+			return error_set(err, errno, "reading it");
+		if (length == 0 && !first)
+			return 0;
+		encoded = base64_encode(piece, length);
+		answer = ask(id,
+			json_pack("{s:s, s:s, s:s, s:{s:s}, s:i, s:b, s:b}", "op", "file", "kind",
+				"write", "path", path, "content", "base64", encoded, "mode",
+				(int)mode, "parents", 1, "append", !first),
+			NULL, err);
+		if (!answer)
+			return -1;
+		json_decref(answer);
+	}
+}
+
+static int copy(const char *from, const char *to, struct error *err)
+{
+	cleanup_free char *from_id = NULL, *to_id = NULL;
+	const char *from_path = split_place(from, &from_id), *to_path = split_place(to, &to_id);
+	cleanup_close int fd = -1;
+	struct stat st;
+
+	if (!from_path == !to_path)
+		return error_set(err, 0,
+			"one of the two must be ID:PATH, a file in a session; see nsbox session cp --help");
+	if (to_path) {
+		fd = strcmp(from, "-") == 0 ? dup(STDIN_FILENO)
+					    : open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		if (fd < 0 || fstat(fd, &st) < 0)
+			return error_set(err, errno, "opening %s", from);
+		if (S_ISDIR(st.st_mode))
+			return error_set(err, EISDIR, "%s", from);
+		return copy_in(
+			to_id, to_path, fd, S_ISREG(st.st_mode) ? st.st_mode & 0777 : 0, err);
+	}
+	fd = strcmp(to, "-") == 0
+		     ? dup(STDOUT_FILENO)
+		     : open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+	if (fd < 0)
+		return error_set(err, errno, "opening %s", to);
+	return copy_out(from_id, from_path, fd, err);
+}
+
+static int command_cp(int argc, char **argv)
+{
+	static const struct option longs[] = {{"help", no_argument, NULL, OPTION_HELP}, {0}};
+	int option = getopt_long(argc, argv, ":h", longs, NULL), r;
+	struct error err = {0};
+
+	if (option == 'h' || option == OPTION_HELP)
+		return print_help(cp_help);
+	if (option != -1)
+		r = refuse_option(option, argv, "cp", &err);
+	else if (argc - optind != 2)
+		r = error_set(
+			&err, 0, "nsbox session cp takes two places; see nsbox session cp --help");
+	else if ((r = copy(argv[optind], argv[optind + 1], &err)) < 0)
+		error_context(&err, "copying %s to %s", argv[optind], argv[optind + 1]);
+	return r < 0 ? fail(&err) : 0;
+}
+
+/* --- stop --- */
+
+static void stop_one(void *data, const char *id, int socket)
+{
+	struct error err;
+	json_t *answer = session_request(socket, json_pack("{s:s}", "op", "stop"), NULL, &err);
+
+	(void)data;
+	(void)id;
+	/* One that ended meanwhile is stopped. */
+	json_decref(answer);
+}
+
+static int command_stop(int argc, char **argv)
+{
+	static const struct option longs[] = {{"all", no_argument, NULL, OPTION_ALL},
+		{"help", no_argument, NULL, OPTION_HELP}, {0}};
+	struct error err = {0};
+	bool all = false;
+	int option, r = 0;
+
+	while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1)
+		switch (option) {
+		case OPTION_ALL:
+			all = true;
+			break;
+		case 'h':
+		case OPTION_HELP:
+			return print_help(stop_help);
+		default:
+			refuse_option(option, argv, "stop", &err);
+			return fail(&err);
+		}
+	if (all != (optind == argc))
+		r = error_set(&err, 0,
+			"nsbox session stop takes ids, or --all; see nsbox session stop --help");
+	if (r == 0 && all)
+		r = session_list(stop_one, NULL, &err);
+	for (int i = optind; r == 0 && i < argc; i++) {
+		int fd = session_connect(argv[i], NULL, &err);
+
+		if (fd < 0)
+			r = -1;
+		else
+			stop_one(NULL, argv[i], fd);
+	}
+	return r < 0 ? fail(&err) : 0;
+}
+
+/* --- all of them --- */
+
+static const struct {
+	const char *name;
+	int (*function)(int argc, char **argv);
+} commands[] = {
+	{"new", command_new},
+	{"exec", command_exec},
+	{"ls", command_ls},
+	{"ps", command_ps},
+	{"logs", command_logs},
+	{"kill", command_kill},
+	{"cp", command_cp},
+	{"stop", command_stop},
+};
+
+enum { COMMANDS_COUNT = sizeof commands / sizeof *commands };
+
+int cmd_session(int argc, char **argv)
+{
+	char buffer[QUOTED_MAX];
+
+	opterr = 0;
+	if (argc < 2) {
+		fprintf(stderr, "nsbox: no command given; see nsbox session --help\n");
+		return EXIT_NSBOX_FAILED;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return print_help(help);
+	for (int i = 0; i < COMMANDS_COUNT; i++)
+		if (strcmp(commands[i].name, argv[1]) == 0)
+			return commands[i].function(argc - 1, argv + 1);
+	fprintf(stderr, "nsbox: there is no command %s of nsbox session; there are: ",
+		quoted(argv[1], buffer));
+	for (int i = 0; i < COMMANDS_COUNT; i++)
+		fprintf(stderr, "%s%s", i ? ", " : "", commands[i].name);
+	fprintf(stderr, "; see nsbox session --help\n");
+	return EXIT_NSBOX_FAILED;
+}

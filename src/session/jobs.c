@@ -1,0 +1,746 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The commands of a session. A job has the files of a request written, one after the other, and then runs its
+ * commands, one after the other, as a run of its own does (sandbox/supervisor.c), but in the session's sandbox and
+ * beside other jobs.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "sandbox/account.h"
+#include "sandbox/wire.h"
+#include "session/supervise.h"
+#include "util/alloc.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+
+enum {
+	END_DEADLINE_MS = 10 * 1000, /* for a command that was ended to be gone */
+	TICK_MS = 50,
+	ERRNO_END = 4096,
+};
+
+/* --- places --- */
+
+void job_free(struct job *job)
+{
+	file_work_free(&job->work);
+	stdio_close(&job->stdio);
+	for (int i = 0; i < 2; i++)
+		capture_free(&job->captures[i]);
+	close_fd(&job->kept);
+	for (int i = 0; i < 3; i++)
+		close_fd(&job->streams[i]);
+	free(job->content);
+	run_result_free(&job->result);
+	spec_free(&job->spec);
+	*job = (struct job){.state = JOB_FREE,
+		.kept = -1,
+		.streams = {-1, -1, -1},
+		.work = FILE_WORK_NONE,
+		.stdio = STDIO_NONE};
+}
+
+struct job *job_take(struct session *session, struct error *err)
+{
+	struct job *job = NULL;
+
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct job *other = &session->jobs[i];
+
+		if (other->state == JOB_FREE) {
+			job = other;
+			break;
+		}
+		if (other->state == JOB_DONE && (!job || other->process < job->process))
+			job = other;
+	}
+	if (!job) {
+		error_set(err, 0, "the session has %d commands and pieces of work on files already",
+			JOBS_MAX);
+		error_hint(err, "wait for some of them, or end them");
+		return NULL;
+	}
+	if (job->state == JOB_DONE)
+		job_free(job);
+	*job = (struct job){.state = JOB_FREE,
+		.work = FILE_WORK_NONE,
+		.stdio = STDIO_NONE,
+		.streams = {-1, -1, -1},
+		.kept = -1,
+		.deadline_us = UINT64_MAX,
+		.end_deadline_us = UINT64_MAX,
+		.created_us = session_now_us()};
+	spec_init(&job->spec);
+	return job;
+}
+
+struct job *job_by_process(struct session *session, uint32_t process)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state != JOB_FREE && process > 0 &&
+			session->jobs[i].process == process)
+			return &session->jobs[i];
+	return NULL;
+}
+
+/* --- results --- */
+
+static void copy_walls(const struct session *session, struct run_result *result)
+{
+	memcpy(result->enforced_by, session->walls.enforced_by, sizeof result->enforced_by);
+	result->host_uid = session->walls.host_uid;
+	result->host_gid = session->walls.host_gid;
+	result->id_range = session->walls.id_range;
+	result->landlock_abi = session->walls.landlock_abi;
+	memcpy(result->cgroup, session->walls.cgroup, sizeof result->cgroup);
+	memcpy(result->warnings, session->walls.warnings, sizeof result->warnings);
+	result->warnings_count = session->walls.warnings_count;
+	result->limits_warning = session->walls.limits_warning;
+	result->kept_fds[0] = result->kept_fds[1] = -1;
+}
+
+/* Of the request's spec only what it runs counts: the sandbox is the session's. */
+static void take_walls_of(const struct session *session, struct spec *spec)
+{
+	uint64_t output_bytes = spec->limits.output_bytes;
+
+	spec->root = session->spec->root;
+	free(spec->root_path);
+	spec->root_path = session->spec->root_path ? xstrdup(session->spec->root_path) : NULL;
+	spec->root_read_only = session->spec->root_read_only;
+	spec->network = session->spec->network;
+	spec->uid = session->spec->uid;
+	spec->gid = session->spec->gid;
+	free(spec->seccomp_name);
+	spec->seccomp_name =
+		session->spec->seccomp_name ? xstrdup(session->spec->seccomp_name) : NULL;
+	spec->root_emulation = session->spec->root_emulation;
+	spec->limits = session->spec->limits;
+	spec->limits.output_bytes = output_bytes;
+	spec->capture = true;
+	spec->tty = false;
+	spec->explain = false;
+}
+
+static bool ended(const struct job *job)
+{
+	return job->state == JOB_DONE || job->state == JOB_FREE;
+}
+
+json_t *job_describe(const struct job *job)
+{
+	json_t *words = json_array();
+	const struct exec_spec *exec = &job->spec.execs[job->index];
+
+	for (char **word = exec->argv; word && *word; word++)
+		json_array_append_new(words, json_string(*word) ?: json_string("(not UTF-8)"));
+	return json_pack("{s:I, s:o, s:b, s:b, s:f}", "process", (json_int_t)job->process,
+		"command", words, "background", job->background, "running", !ended(job), "age_s",
+		(double)((session_now_us() - job->created_us) / 1000) / 1000);
+}
+
+static void finish_job(struct session *session, struct job *job)
+{
+	job->result.total_us = session_now_us() - job->created_us;
+	session->used_us = session_now_us();
+	if (job->connection)
+		answer(job->connection, run_result_to_json(&job->result, &job->spec));
+	job->connection = NULL;
+	if (job->background && !job->cancelled)
+		job->state = JOB_DONE;
+	else
+		job_free(job);
+}
+
+static void fail_job(struct session *session, struct job *job, const struct error *err)
+{
+	job->exec = &job->result.execs[job->index];
+	job->result.execs_count = job->index + 1;
+	job->exec->phase = job->spec.execs[job->index].phase ?: "run";
+	job->exec->exit_code = -1;
+	job->exec->ended_by = ENDED_SETUP;
+	job->exec->error = *err;
+	finish_job(session, job);
+}
+
+/* --- output --- */
+
+/* What was read, for who asks for a part of it. */
+static void keep(struct job *job, const uint8_t *data, size_t length)
+{
+	if (job->kept < 0)
+		return;
+	if (job->lost_bytes == 0 && job->kept_bytes + length <= RESULT_KEPT_BYTES_MAX &&
+		pwrite(job->kept, data, length, (off_t)job->kept_bytes) == (ssize_t)length)
+		job->kept_bytes += length;
+	else
+		job->lost_bytes += length;
+}
+
+/* Returns false when nothing more is there, now or ever. */
+static bool read_captured(struct job *job, int stream)
+{
+	static uint8_t buffer[64 << 10];
+	ssize_t n = read(job->stdio.captured[stream], buffer, sizeof buffer);
+
+	if (n < 0 && errno == EINTR)
+		return true;
+	if (n < 0 && errno == EAGAIN)
+		return false;
+	if (n > 0 && capture_add(&job->captures[stream], buffer, (size_t)n) == 0) {
+		keep(job, buffer, (size_t)n);
+		return true;
+	}
+	if (n != 0) {
+		add_warning(&job->result,
+			"reading what the command wrote failed: %s; what came after is lost",
+			strerror(n < 0 ? errno : ENOMEM));
+		job->result.output_lost = true;
+	}
+	close_fd(&job->stdio.captured[stream]);
+	return false;
+}
+
+/* Every writer is dead: what they wrote is in the pipes. */
+static void drain(struct job *job)
+{
+	for (int i = 0; i < 2; i++)
+		while (job->stdio.captured[i] >= 0 && read_captured(job, i))
+			;
+}
+
+/* --- commands --- */
+
+static void start_command(struct session *session, struct job *job);
+
+static void begin_command(struct session *session, struct job *job)
+{
+	uint64_t limit = job->spec.limits.output_bytes;
+
+	job->state = JOB_RUNNING;
+	job->exec = &job->result.execs[job->index];
+	job->result.execs_count = job->index + 1;
+	job->exec->phase = job->spec.execs[job->index].phase ?: "run";
+	job->exec->exit_code = -1;
+	job->stopped_by_us = false;
+	job->keeper = 0;
+	job->end_deadline_us = UINT64_MAX;
+	job->id = session_next_id(session);
+	for (int i = 0; i < 2; i++)
+		capture_init(&job->captures[i], limit ? limit : SIZE_MAX / 4);
+}
+
+/* A pipe between the command's descriptor and the client's. */
+static int carry(struct job *job, int number, struct error *err)
+{
+	int stream = fcntl(job->streams[number], F_DUPFD_CLOEXEC, 3), ends[2];
+	struct relay *relay = &job->stdio.relays[job->stdio.relays_count];
+
+	if (stream < 0 || pipe2(ends, O_CLOEXEC) < 0) {
+		close_fd(&stream);
+		return error_set(err, errno, "making a pipe");
+	}
+	if (number == 0) {
+		job->stdio.child[0] = ends[0];
+		/* What is open here is ours; the client's description keeps its flags. */
+		fcntl(ends[1], F_SETFL, O_NONBLOCK);
+		relay_init(relay, stream, true, ends[1], true, RELAY_NONBLOCKING);
+	} else {
+		job->stdio.child[number] = ends[1];
+		fcntl(ends[0], F_SETFL, O_NONBLOCK);
+		relay_init(relay, ends[0], true, stream, true, relay_target_of(stream));
+	}
+	relay->number = number;
+	job->stdio.relays_count++;
+	return 0;
+}
+
+static int prepare_streams(struct job *job, struct error *err)
+{
+	job->stdio = STDIO_NONE;
+	for (int number = 0; number < 3; number++)
+		if (carry(job, number, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int send_command(struct session *session, struct job *job, struct error *err)
+{
+	struct exec_spec *exec = &job->spec.execs[job->index];
+
+	if (job->streams[0] >= 0)
+		return prepare_streams(job, err) < 0 ? -1
+						     : sandbox_start(&session->sandbox, job->id,
+							       exec, false, &job->stdio, err);
+
+	/* There is no standard input of the caller's here. */
+	if (exec->stdin_kind == STDIN_INHERIT)
+		exec->stdin_kind = STDIN_NULL;
+	if (stdio_prepare(exec, true, false, false, &job->stdio, err) < 0)
+		return -1;
+	return sandbox_start(&session->sandbox, job->id, exec, false, &job->stdio, err);
+}
+
+static void start_command(struct session *session, struct job *job)
+{
+	const struct exec_spec *exec = &job->spec.execs[job->index];
+	struct error err = {0};
+
+	begin_command(session, job);
+	if (send_command(session, job, &err) < 0) {
+		fail_job(session, job, &err);
+		return;
+	}
+	stdio_close_child(&job->stdio);
+	job->started_us = session_now_us();
+	if (job->index == 0)
+		job->result.setup_us = job->started_us - job->created_us;
+	job->deadline_us =
+		exec->timeout_ms ? job->started_us + exec->timeout_ms * 1000 : UINT64_MAX;
+	if (session->watching && session->tick_us == UINT64_MAX)
+		session->tick_us = job->started_us + TICK_MS * 1000;
+}
+
+static void start_files(struct session *session, struct job *job)
+{
+	struct error err = {0};
+
+	if (job->file_index == job->spec.files_count) {
+		start_command(session, job);
+		return;
+	}
+	job->state = JOB_FILES;
+	if (file_write_of_spec(session, job, &err) < 0)
+		fail_job(session, job, &err);
+}
+
+static void file_written(struct session *session, struct job *job)
+{
+	struct error err = {0};
+	int r = file_work_result(&job->work, job->spec.files[job->file_index].path, &err);
+
+	file_work_free(&job->work);
+	job->file_index++;
+	if (job->cancelled)
+		error_set(&err, 0, "cancelled");
+	if (r < 0 || job->cancelled)
+		fail_job(session, job, &err);
+	else
+		start_files(session, job);
+}
+
+/* Ends the command, for a reason of ours; what the agent says of its end comes then. */
+static void end_command(struct session *session, struct job *job, enum ended_by ended_by)
+{
+	struct error err = {0};
+
+	if (job->stopped_by_us)
+		return;
+	job->exec->ended_by = ended_by;
+	job->stopped_by_us = true;
+	job->deadline_us = UINT64_MAX;
+	job->end_deadline_us = session_now_us() + END_DEADLINE_MS * 1000;
+	if (sandbox_end_command(&session->sandbox, job->id, &err) < 0)
+		session->ending = true;
+}
+
+static void finish_command(
+	struct session *session, struct job *job, const struct agent_message *message)
+{
+	struct usage *usage = &job->exec->usage;
+
+	drain(job);
+	usage->wall_us = session_now_us() - job->started_us;
+	usage->cpu_user_us = message->cpu_user_us;
+	usage->cpu_system_us = message->cpu_system_us;
+	usage->memory_peak_bytes = message->memory_peak_bytes;
+	if (!job->stopped_by_us)
+		exec_note_status(job->exec, message->value, &job->spec);
+	exec_note_cgroup(job->exec, &session->sandbox, job->id);
+	sandbox_forget_command(&session->sandbox, job->id);
+	exec_note_disk(job->exec, session->tmpfs_fds, session->tmpfs_count, session->spec);
+	exec_take_output(job->exec, job->captures, job->spec.limits.output_bytes);
+	job->deadline_us = job->end_deadline_us = UINT64_MAX;
+}
+
+/* Whether something that the command wrote is still to be passed on. */
+static bool output_pending(const struct job *job)
+{
+	for (size_t i = 0; i < job->stdio.relays_count; i++)
+		if (job->stdio.relays[i].number > 0 && relay_active(&job->stdio.relays[i]))
+			return true;
+	return false;
+}
+
+static void close_streams(struct job *job)
+{
+	for (size_t i = 0; i < job->stdio.relays_count; i++)
+		relay_close(&job->stdio.relays[i]);
+	stdio_close(&job->stdio);
+	job->stdio = STDIO_NONE;
+}
+
+static void go_on(struct session *session, struct job *job);
+
+static void command_ended(
+	struct session *session, struct job *job, const struct agent_message *message)
+{
+	finish_command(session, job, message);
+	if (output_pending(job)) {
+		job->state = JOB_DRAINING;
+		return;
+	}
+	go_on(session, job);
+}
+
+/* With the next command, or to the end. */
+static void go_on(struct session *session, struct job *job)
+{
+	bool more;
+
+	close_streams(job);
+	more = !job->stopped_by_us && job->exec->ended_by == ENDED_EXITED &&
+	       job->exec->exit_code == 0 && job->index + 1 < job->spec.execs_count;
+	if (!more) {
+		finish_job(session, job);
+		return;
+	}
+	job->index++;
+	start_command(session, job);
+}
+
+static void not_started(
+	struct session *session, struct job *job, const struct agent_message *message)
+{
+	struct error err = {0};
+
+	sandbox_forget_command(&session->sandbox, job->id);
+	error_set(&err, 0, "%s%.*s",
+		message->type == AGENT_NOT_STARTED ? "the command was not started: " : "",
+		ERROR_TEXT_MAX - 1, message->error.text);
+	err.errnum = message->value;
+	if (message->type == AGENT_NOT_STARTED) {
+		fail_job(session, job, &err);
+		return;
+	}
+	job->exec->error = err;
+	job->exec->exec_errno = message->value;
+	job->exec->ended_by = ENDED_EXITED;
+	job->exec->exit_code = message->value == ENOENT ? 127 : 126;
+	exec_take_output(job->exec, job->captures, job->spec.limits.output_bytes);
+	close_streams(job);
+	finish_job(session, job);
+}
+
+static struct job *job_by_id(struct session *session, uint32_t id)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state == JOB_RUNNING && session->jobs[i].id == id)
+			return &session->jobs[i];
+	return NULL;
+}
+
+bool job_take_message(struct session *session, const struct agent_message *message, size_t length)
+{
+	bool whole = length == sizeof *message,
+	     brief = length == offsetof(struct agent_message, error);
+	struct job *job = job_by_id(session, message->id);
+
+	if (!job)
+		return false;
+	switch (message->type) {
+	case AGENT_STARTED:
+		if (!brief || job->keeper || message->value <= 1)
+			return false;
+		job->keeper = message->value;
+		return true;
+	case AGENT_ENDED:
+		if (!brief || !wait_status_valid(message->value))
+			return false;
+		command_ended(session, job, message);
+		return true;
+	case AGENT_NOT_STARTED:
+	case AGENT_EXEC_FAILED:
+		if (!whole || message->value <= 0 || message->value >= ERRNO_END)
+			return false;
+		not_started(session, job, message);
+		return true;
+	}
+	return false;
+}
+
+/* --- requests --- */
+
+static int open_kept(struct error *err)
+{
+	const char *directory = getenv("TMPDIR");
+	int fd = open(
+		directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	return fd < 0 ? error_set(
+				err, errno, "making a file for the output of a background process")
+		      : fd;
+}
+
+static bool has_variable(const struct exec_spec *exec, const char *entry)
+{
+	size_t length = strcspn(entry, "=") + 1;
+
+	for (char **own = exec->env; own && *own; own++)
+		if (strncmp(*own, entry, length) == 0)
+			return true;
+	return false;
+}
+
+/* What the session's own spec has for a command, of which there is none: the environment and the folder. */
+static void inherit(const struct session *session, struct spec *spec)
+{
+	const struct exec_spec *base = &session->spec->execs[0];
+
+	for (size_t i = 0; i < spec->execs_count; i++) {
+		struct exec_spec *exec = &spec->execs[i];
+
+		if (!exec->cwd && base->cwd)
+			exec->cwd = xstrdup(base->cwd);
+		for (char **entry = base->env; entry && *entry; entry++) {
+			cleanup_free char *name = xmemdup(*entry, strcspn(*entry, "="));
+
+			if (!has_variable(exec, *entry))
+				exec_set_env(exec, name, *entry + strlen(name) + 1);
+		}
+	}
+}
+
+static int take_spec(
+	struct session *session, struct job *job, const json_t *request, struct error *err)
+{
+	struct spec spec;
+
+	if (spec_from_json(json_object_get(request, "spec"), &spec, err) < 0)
+		return -1;
+	spec_free(&job->spec);
+	job->spec = spec;
+	take_walls_of(session, &job->spec);
+	inherit(session, &job->spec);
+	if (spec_validate(&job->spec, err) < 0)
+		return -1;
+	job->background = json_is_true(json_object_get(request, "background"));
+	if (job->background && (job->kept = open_kept(err)) < 0)
+		return -1;
+	return 0;
+}
+
+void job_exec(struct session *session, struct connection *connection, const json_t *request)
+{
+	struct error err = {0};
+	struct job *job = job_take(session, &err);
+
+	if (!job || take_spec(session, job, request, &err) < 0) {
+		answer_failure(connection, &err);
+		if (job)
+			job_free(job);
+		return;
+	}
+	copy_walls(session, &job->result);
+	job->process = ++session->next_process;
+	job->state = JOB_FILES;
+	for (int i = 0; i < 3 && !job->background; i++)
+		job->streams[i] = move_fd(&connection->streams[i]);
+	if (job->background)
+		answer(connection, json_pack("{s:I}", "process", (json_int_t)job->process));
+	else
+		job->connection = connection;
+	start_files(session, job);
+}
+
+void job_cancel(struct session *session, struct job *job)
+{
+	job->connection = NULL;
+	job->cancelled = true;
+	if (job->state == JOB_RUNNING) {
+		end_command(session, job, ENDED_CANCELLED);
+	} else if (job->state == JOB_DRAINING) {
+		close_streams(job);
+		job_free(job);
+	} else if (job->state == JOB_FILE || job->state == JOB_FILES) {
+		struct error ignored;
+
+		sandbox_end_command(&session->sandbox, job->work.id, &ignored);
+		job_free(job);
+	}
+}
+
+void jobs_fail_all(struct session *session, const struct error *err)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct job *job = &session->jobs[i];
+
+		if (job->state == JOB_FILE && job->connection)
+			answer_failure(job->connection, err);
+		else if (job->state == JOB_FILES || job->state == JOB_RUNNING ||
+			 job->state == JOB_DRAINING) {
+			close_streams(job);
+			if (job->state == JOB_RUNNING)
+				exec_take_output(
+					job->exec, job->captures, job->spec.limits.output_bytes);
+			fail_job(session, job, err);
+			continue;
+		}
+		if (job->state != JOB_FREE)
+			job_free(job);
+	}
+}
+
+/* --- polling --- */
+
+size_t job_fill_poll(struct job *job, struct pollfd *ret)
+{
+	size_t count = 0;
+
+	if (job->state == JOB_FILE || job->state == JOB_FILES) {
+		ret[count++] = (struct pollfd){.fd = job->work.channel,
+			.events = POLLIN | (job->work.content_length > 0 ? POLLOUT : 0)};
+		return count;
+	}
+	if (job->state != JOB_RUNNING && job->state != JOB_DRAINING)
+		return 0;
+	for (int i = 0; i < 2; i++)
+		ret[count++] = (struct pollfd){.fd = job->stdio.captured[i], .events = POLLIN};
+	for (size_t i = 0; i < job->stdio.relays_count; i++) {
+		relay_pollfds(&job->stdio.relays[i], &ret[count]);
+		count += RELAY_POLLFDS;
+	}
+	return count;
+}
+
+static void step_file(struct session *session, struct job *job, short events)
+{
+	file_work_step(session, &job->work, events);
+	if (!job->work.ended)
+		return;
+	if (job->state == JOB_FILES) {
+		file_written(session, job);
+		return;
+	}
+	session->used_us = session_now_us();
+	file_answer(job);
+	job_free(job);
+}
+
+void job_handle_poll(
+	struct session *session, struct job *job, const struct pollfd *fds, size_t count)
+{
+	if (count == 0)
+		return;
+	if (job->state == JOB_FILE || job->state == JOB_FILES) {
+		step_file(session, job, fds[0].revents);
+		return;
+	}
+	for (int i = 0; i < 2; i++)
+		if (fds[i].revents && job->stdio.captured[i] >= 0)
+			read_captured(job, i);
+	for (size_t i = 0; i < job->stdio.relays_count && 2 + (i + 1) * RELAY_POLLFDS <= count; i++)
+		relay_step(&job->stdio.relays[i], &fds[2 + i * RELAY_POLLFDS]);
+	if (job->state == JOB_DRAINING && !output_pending(job))
+		go_on(session, job);
+}
+
+/* --- clocks, and memory where no cgroup holds it --- */
+
+/* Whose command uses the most memory; NULL where none runs, or what one had is being given back. */
+static struct job *heaviest(struct session *session)
+{
+	struct job *running[JOBS_MAX], *found = NULL;
+	uint64_t bytes[JOBS_MAX], most = 0;
+	int keepers[JOBS_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct job *job = &session->jobs[i];
+
+		if (job->state != JOB_RUNNING)
+			continue;
+		if (job->stopped_by_us)
+			return NULL;
+		keepers[count] = job->keeper;
+		running[count++] = job;
+	}
+	watcher_resident_below(session->proc_fd, keepers, count, bytes);
+	for (size_t i = 0; i < count; i++)
+		if (!found || bytes[i] > most) {
+			most = bytes[i];
+			found = running[i];
+		}
+	return found;
+}
+
+static void check_memory(struct session *session)
+{
+	uint64_t used = 0;
+	struct job *job;
+
+	if (!watcher_tick(&session->watcher, &used))
+		return;
+	job = heaviest(session);
+	if (!job)
+		return;
+	exec_add_hit(job->exec, LIMIT_MEMORY, session->spec->limits.memory_bytes, used, "watcher");
+	end_command(session, job, ENDED_OOM);
+}
+
+static bool anything_runs(const struct session *session)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state == JOB_RUNNING)
+			return true;
+	return false;
+}
+
+static void check_deadlines(struct session *session, struct job *job, uint64_t now)
+{
+	if (now >= job->deadline_us) {
+		exec_add_hit(job->exec, LIMIT_TIME, job->spec.execs[job->index].timeout_ms,
+			(now - job->started_us) / 1000, "clock");
+		end_command(session, job, ENDED_TIMEOUT);
+	}
+	/* What cannot be ended alone is ended with all. */
+	if (now >= job->end_deadline_us)
+		session->ending = true;
+}
+
+uint64_t jobs_check_clocks(struct session *session)
+{
+	uint64_t now = session_now_us(), next = UINT64_MAX;
+
+	if (now >= session->tick_us) {
+		check_memory(session);
+		session->tick_us = anything_runs(session)
+					   ? now + session->watcher.next_tick_ms * 1000ULL
+					   : UINT64_MAX;
+	}
+	next = session->tick_us;
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct job *job = &session->jobs[i];
+
+		if (job->state == JOB_RUNNING) {
+			check_deadlines(session, job, now);
+			next = job->deadline_us < next ? job->deadline_us : next;
+			next = job->end_deadline_us < next ? job->end_deadline_us : next;
+		} else if ((job->state == JOB_FILE || job->state == JOB_FILES) &&
+			   now >= job->work.deadline_us) {
+			step_file(session, job, 0);
+		} else if (job->state == JOB_FILE || job->state == JOB_FILES) {
+			next = job->work.deadline_us < next ? job->work.deadline_us : next;
+		}
+	}
+	return next;
+}

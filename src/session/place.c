@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* The places of sessions: see place.h. */
+#define _GNU_SOURCE
+#include "session/place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "util/alloc.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+#include "util/parse.h"
+
+enum { BACKLOG = 64, TRIES = 4, ID_BYTES = SESSION_ID_LENGTH / 2 };
+
+static void choose_folders(char folders[2][PATH_MAX])
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+	if (runtime && *runtime == '/')
+		snprintf(folders[0], PATH_MAX, "%s/nsbox", runtime);
+	else if (geteuid() == 0)
+		snprintf(folders[0], PATH_MAX, "/run/nsbox");
+	else
+		snprintf(folders[0], PATH_MAX, "/tmp/nsbox-%u", (unsigned)geteuid());
+	snprintf(folders[1], PATH_MAX, "%.4000s/sessions", folders[0]);
+}
+
+/* Whoever else can write there could put a socket of theirs in the place of a session. */
+static int check_owner(int fd, const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "%s", path);
+	if (st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+		return 0;
+	error_set(err, 0,
+		"%s, the folder of sessions, belongs to somebody else or can be changed by others",
+		path);
+	return error_hint(err, "remove it, or set XDG_RUNTIME_DIR to a folder of your own");
+}
+
+int session_place_open(bool create, struct error *err)
+{
+	char folders[2][PATH_MAX];
+	cleanup_close int fd = -1;
+
+	choose_folders(folders);
+	for (int i = 0; i < 2; i++) {
+		/* /run/nsbox is shared with the file of ids, which any process of root's makes. */
+		if (create && mkdir(folders[i], i == 0 && geteuid() == 0 ? 0755 : 0700) < 0 &&
+			errno != EEXIST)
+			return error_set(err, errno, "making %s", folders[i]);
+		close_fd(&fd);
+		fd = open(folders[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return error_set(err, errno, "opening %s", folders[i]);
+		if (check_owner(fd, folders[i], err) < 0)
+			return -1;
+	}
+	return move_fd(&fd);
+}
+
+bool session_id_valid(const char *id)
+{
+	return strlen(id) == SESSION_ID_LENGTH &&
+	       strspn(id, "0123456789abcdef") == SESSION_ID_LENGTH;
+}
+
+/* By the folder's descriptor: paths may be longer than a socket's address has room for. */
+static void address_of(int place, const char *id, struct sockaddr_un *ret)
+{
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%.*s", place,
+		SESSION_ID_LENGTH, id);
+}
+
+static int make_id(char ret[SESSION_ID_SIZE], struct error *err)
+{
+	unsigned char bytes[ID_BYTES];
+
+	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+		return error_set(err, errno, "getting random bytes");
+	for (size_t i = 0; i < sizeof bytes; i++)
+		sprintf(ret + 2 * i, "%02x", bytes[i]);
+	return 0;
+}
+
+int session_listen(int place, char ret_id[SESSION_ID_SIZE], struct error *err)
+{
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+	mode_t mask;
+	int r;
+
+	if (fd < 0)
+		return error_set(err, errno, "making a socket");
+	if (make_id(ret_id, err) < 0)
+		return -1;
+	address_of(place, ret_id, &address);
+	mask = umask(077);
+	r = bind(fd, (struct sockaddr *)&address, sizeof address);
+	umask(mask);
+	if (r < 0 || listen(fd, BACKLOG) < 0)
+		return error_set(err, errno, "making the socket of the session");
+	return move_fd(&fd);
+}
+
+void session_remove(int place, const char *id)
+{
+	unlinkat(place, id, 0);
+}
+
+/* Returns -1 with errno; ECONNREFUSED where nobody listens: then it is removed. */
+static int try_connect(int place, const char *id)
+{
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+
+	if (fd < 0)
+		return -1;
+	address_of(place, id, &address);
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+		return move_fd(&fd);
+	if (errno == ECONNREFUSED) {
+		session_remove(place, id);
+		errno = ECONNREFUSED;
+	}
+	return -1;
+}
+
+struct ids {
+	char (*list)[SESSION_ID_SIZE];
+	size_t count;
+};
+
+static int compare_ids(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static int read_ids(int place, struct ids *ret, struct error *err)
+{
+	int fd = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+	size_t room = 0;
+
+	*ret = (struct ids){0};
+	if (!stream) {
+		close_fd(&fd);
+		return error_set(err, errno, "reading the folder of sessions");
+	}
+	while ((entry = readdir(stream))) {
+		if (!session_id_valid(entry->d_name))
+			continue;
+		if (ret->count == room) {
+			room = room ? 2 * room : 16;
+			ret->list = xrealloc(ret->list, room, sizeof *ret->list);
+		}
+		strcpy(ret->list[ret->count++], entry->d_name);
+	}
+	closedir(stream);
+	if (ret->count > 1)
+		qsort(ret->list, ret->count, sizeof *ret->list, compare_ids);
+	return 0;
+}
+
+static int unknown(const char *id, struct error *err)
+{
+	char buffer[QUOTED_MAX];
+
+	error_set(err, 0,
+		"there is no session %s: it was stopped, its time was up, or it never was",
+		quoted(id, buffer));
+	err->errnum = ENOENT;
+	return error_hint(
+		err, "nsbox session ls lists those that there are; nsbox session new makes one");
+}
+
+/* The only id that begins with `prefix`. */
+static int complete_id(int place, const char *prefix, char ret[SESSION_ID_SIZE], struct error *err)
+{
+	char buffer[QUOTED_MAX];
+	struct ids ids;
+	size_t found = 0;
+
+	if (read_ids(place, &ids, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.count; i++)
+		if (*prefix && strncmp(ids.list[i], prefix, strlen(prefix)) == 0) {
+			strcpy(ret, ids.list[i]);
+			found++;
+		}
+	free(ids.list);
+	if (found == 1)
+		return 0;
+	return found == 0 ? unknown(prefix, err)
+			  : error_set(err, 0, "%zu sessions begin with %s: write more of its id",
+				    found, quoted(prefix, buffer));
+}
+
+int session_connect(const char *id, char ret_id[SESSION_ID_SIZE], struct error *err)
+{
+	cleanup_close int place = session_place_open(false, err);
+	char whole[SESSION_ID_SIZE];
+	int fd;
+
+	if (place < 0)
+		return err->errnum == ENOENT ? unknown(id, err) : -1;
+	if (session_id_valid(id))
+		strcpy(whole, id);
+	else if (complete_id(place, id, whole, err) < 0)
+		return -1;
+	fd = try_connect(place, whole);
+	if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED))
+		return unknown(id, err);
+	if (fd < 0)
+		return error_set(err, errno, "connecting to the session %s", whole);
+	if (ret_id)
+		strcpy(ret_id, whole);
+	return fd;
+}
+
+int session_list(
+	void (*each)(void *data, const char *id, int socket), void *data, struct error *err)
+{
+	cleanup_close int place = session_place_open(false, err);
+	struct ids ids;
+
+	if (place < 0)
+		return err->errnum == ENOENT ? 0 : -1;
+	if (read_ids(place, &ids, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.count; i++) {
+		int fd = try_connect(place, ids.list[i]);
+
+		if (fd >= 0)
+			each(data, ids.list[i], fd);
+	}
+	free(ids.list);
+	return 0;
+}

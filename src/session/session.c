@@ -1,0 +1,786 @@
+/* SPDX-License-Identifier: MIT */
+/* A session's supervisor: its connections, its loop, its beginning and end. See session.h. */
+#define _GNU_SOURCE
+#include "session/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "sandbox/features.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/wire.h"
+#include "session/spawner.h"
+#include "session/supervise.h"
+#include "util/alloc.h"
+#include "util/base64.h"
+#include "util/cleanup.h"
+#include "util/error.h"
+#include "util/parse.h"
+
+enum {
+	SETUP_DEADLINE_MS = 60 * 1000,
+	READ_CHUNK = 64 << 10,
+	OUTPUT_MAX = 1 << 20, /* bytes of a background process that one answer has */
+	WAIT_MAX_MS = 60 * 1000,
+	LAST_WORDS_MS = 2000, /* for clients to take their answers at the end */
+};
+
+uint64_t session_now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint32_t session_next_id(struct session *session)
+{
+	if (++session->next_id == 0)
+		session->next_id = 1;
+	return session->next_id;
+}
+
+/* --- connections --- */
+
+static void connection_free(struct connection *connection)
+{
+	close_fd(&connection->fd);
+	free(connection->in);
+	free(connection->out);
+	json_decref(connection->request);
+	for (int i = 0; i < 3; i++)
+		close_fd(&connection->streams[i]);
+	*connection = CONNECTION_NONE;
+}
+
+static void put_frame(struct connection *connection, enum frame_type type, json_t *object)
+{
+	cleanup_free char *body =
+		object ? json_dumps(object, JSON_COMPACT | REPORT_JSON_DUMP_FLAGS) : NULL;
+	struct frame_header header = {.type = type};
+	size_t length = body ? strlen(body) : 0;
+
+	json_decref(object);
+	if (connection->fd < 0)
+		return;
+	/* A client that gets nothing but the end sees that something is wrong. */
+	if (!body || length > FRAME_MAX) {
+		shutdown(connection->fd, SHUT_RDWR);
+		return;
+	}
+	header.length = (uint32_t)length;
+	free(connection->out);
+	connection->out = xmalloc(sizeof header + length);
+	memcpy(connection->out, &header, sizeof header);
+	memcpy(connection->out + sizeof header, body, length);
+	connection->out_length = sizeof header + length;
+	connection->out_sent = 0;
+	connection->wait_until_us = 0;
+}
+
+void answer(struct connection *connection, json_t *object)
+{
+	put_frame(connection, FRAME_RESULT, object);
+}
+
+void answer_failure(struct connection *connection, const struct error *err)
+{
+	put_frame(connection, FRAME_FAILURE,
+		json_pack("{s:s, s:s}", "text", err->text, "hint", err->hint));
+}
+
+static struct job *job_of(struct session *session, const struct connection *connection)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state != JOB_FREE && session->jobs[i].connection == connection)
+			return &session->jobs[i];
+	return NULL;
+}
+
+/* --- requests about processes in the background --- */
+
+static struct job *named_process(struct session *session, const json_t *request, struct error *err)
+{
+	json_int_t number = json_integer_value(json_object_get(request, "process"));
+	struct job *job = number > 0 && number <= UINT32_MAX
+				  ? job_by_process(session, (uint32_t)number)
+				  : NULL;
+
+	if (job)
+		return job;
+	error_set(err, 0, "the session has no process %lld", (long long)number);
+	error_hint(err, "nsbox session ps lists those that there are");
+	return NULL;
+}
+
+/* What is there from an offset on; false: nothing yet, and it may come. */
+static bool output_is_there(const struct job *job, uint64_t offset)
+{
+	return job->kept_bytes > offset || job->state == JOB_DONE || !job->background;
+}
+
+static void answer_output(struct connection *connection, const struct job *job, uint64_t offset)
+{
+	uint64_t length = job->kept_bytes > offset ? job->kept_bytes - offset : 0;
+	cleanup_free uint8_t *data = NULL;
+	cleanup_free char *encoded = NULL;
+	bool ended = job->state == JOB_DONE;
+	json_t *object;
+	ssize_t n = 0;
+
+	if (length > OUTPUT_MAX)
+		length = OUTPUT_MAX;
+	data = xmalloc((size_t)length + 1);
+	if (job->kept >= 0 && length > 0)
+		n = pread(job->kept, data, (size_t)length, (off_t)offset);
+	encoded = base64_encode(data, n > 0 ? (size_t)n : 0);
+	object = json_pack("{s:s, s:I, s:I, s:I, s:b}", "output", encoded, "offset",
+		(json_int_t)offset, "next", (json_int_t)(offset + (n > 0 ? (uint64_t)n : 0)),
+		"lost_bytes", (json_int_t)job->lost_bytes, "ended", ended);
+	if (ended)
+		json_object_set_new(object, "result", run_result_to_json(&job->result, &job->spec));
+	answer(connection, object);
+}
+
+static void request_output(
+	struct session *session, struct connection *connection, const json_t *request)
+{
+	struct error err = {0};
+	const struct job *job = named_process(session, request, &err);
+	json_int_t offset = json_integer_value(json_object_get(request, "offset"));
+	json_int_t wait_ms = json_integer_value(json_object_get(request, "wait_ms"));
+
+	if (!job) {
+		answer_failure(connection, &err);
+		return;
+	}
+	if (offset < 0)
+		offset = 0;
+	if (wait_ms > WAIT_MAX_MS)
+		wait_ms = WAIT_MAX_MS;
+	if (wait_ms <= 0 || output_is_there(job, (uint64_t)offset)) {
+		answer_output(connection, job, (uint64_t)offset);
+		return;
+	}
+	if (!connection->request) {
+		connection->wait_until_us = session_now_us() + (uint64_t)wait_ms * 1000;
+		connection->request = json_deep_copy(request);
+	}
+}
+
+/* Those that wait for output: is it there, or their time up? Returns when to come again. */
+static uint64_t serve_waiting(struct session *session)
+{
+	uint64_t now = session_now_us(), next = UINT64_MAX;
+
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+		struct connection *connection = &session->connections[i];
+		uint64_t offset;
+		struct error err = {0};
+		const struct job *job;
+
+		if (connection->fd < 0 || !connection->wait_until_us)
+			continue;
+		offset = (uint64_t)json_integer_value(
+			json_object_get(connection->request, "offset"));
+		job = named_process(session, connection->request, &err);
+		if (!job)
+			answer_failure(connection, &err);
+		else if (now >= connection->wait_until_us || output_is_there(job, offset))
+			answer_output(connection, job, offset);
+		else if (connection->wait_until_us < next)
+			next = connection->wait_until_us;
+	}
+	return next;
+}
+
+static void request_signal(
+	struct session *session, struct connection *connection, const json_t *request)
+{
+	struct error err = {0};
+	const struct job *job = named_process(session, request, &err);
+	json_int_t number = json_integer_value(json_object_get(request, "signal"));
+
+	if (job && (number < 1 || number >= NSIG)) {
+		error_set(&err, 0, "%lld is no signal", (long long)number);
+		job = NULL;
+	}
+	if (job && job->state != JOB_RUNNING) {
+		error_set(&err, 0, "process %u has ended", job->process);
+		job = NULL;
+	}
+	/* The command and all that it has started. */
+	if (!job || (number == SIGKILL ? sandbox_end_command(&session->sandbox, job->id, &err)
+				       : sandbox_signal(&session->sandbox, job->id, (int)number,
+						 &err)) < 0)
+		answer_failure(connection, &err);
+	else
+		answer(connection, json_object());
+}
+
+/* --- other requests --- */
+
+static double seconds(uint64_t us)
+{
+	return (double)(us / 1000) / 1000;
+}
+
+static void request_info(struct session *session, struct connection *connection)
+{
+	static const char *const roots[] = {"host", "directory", "image"};
+	uint64_t now = session_now_us(), life = session->times.life_ms * 1000;
+	json_t *processes = json_array();
+
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state != JOB_FREE && session->jobs[i].process)
+			json_array_append_new(processes, job_describe(&session->jobs[i]));
+	answer(connection,
+		json_pack("{s:s, s:s, s:s?, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:o}", "id",
+			session->id, "root", roots[session->spec->root], "root_path",
+			session->spec->root_path, "supervisor", (int)getpid(), "age_s",
+			seconds(now - session->created_us), "idle_s",
+			seconds(now - session->used_us), "idle_limit_s",
+			(double)session->times.idle_ms / 1000, "life_left_s",
+			life && life > now - session->created_us
+				? seconds(life - (now - session->created_us))
+				: 0.0,
+			"memory_limit_bytes", (json_int_t)session->spec->limits.memory_bytes,
+			"disk_limit_bytes", (json_int_t)session->spec->limits.disk_bytes,
+			"processes", processes));
+}
+
+static void handle_request(
+	struct session *session, struct connection *connection, const json_t *request)
+{
+	const char *op = json_string_value(json_object_get(request, "op")) ?: "";
+	struct error err = {0};
+	char buffer[QUOTED_MAX];
+
+	/* Looking does not keep it alive. */
+	if (strcmp(op, "info") == 0) {
+		request_info(session, connection);
+		return;
+	}
+	session->used_us = session_now_us();
+	if (strcmp(op, "exec") == 0) {
+		job_exec(session, connection, request);
+	} else if (strcmp(op, "file") == 0) {
+		file_request(session, connection, request);
+	} else if (strcmp(op, "output") == 0) {
+		request_output(session, connection, request);
+	} else if (strcmp(op, "signal") == 0) {
+		request_signal(session, connection, request);
+	} else if (strcmp(op, "stop") == 0) {
+		/* Answered once everything is gone: see end. */
+		connection->wait_until_us = UINT64_MAX;
+		connection->request = json_object();
+		session->ending = true;
+	} else {
+		error_set(&err, 0, "there is no such request: %s", quoted(op, buffer));
+		answer_failure(connection, &err);
+	}
+}
+
+/* --- the sockets --- */
+
+static void accept_connection(struct session *session)
+{
+	int fd = accept4(session->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred peer;
+	socklen_t length = sizeof peer;
+	struct connection *free_place = NULL;
+
+	if (fd < 0)
+		return;
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+		if (session->connections[i].fd < 0)
+			free_place = &session->connections[i];
+	/* The folder lets nobody else in; root may come anyway. */
+	if (!free_place || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
+		(peer.uid != geteuid() && peer.uid != 0)) {
+		close(fd);
+		return;
+	}
+	free_place->fd = fd;
+}
+
+/* A whole frame that has come; it is taken out. NULL: not yet; *ret_broken: it is none. */
+static json_t *take_frame(struct connection *connection, bool *ret_broken)
+{
+	struct frame_header header;
+	json_t *request;
+
+	*ret_broken = false;
+	if (connection->in_length < sizeof header)
+		return NULL;
+	memcpy(&header, connection->in, sizeof header);
+	if (header.type != FRAME_REQUEST || header.length > FRAME_MAX) {
+		*ret_broken = true;
+		return NULL;
+	}
+	if (connection->in_length - sizeof header < header.length)
+		return NULL;
+	request = json_loadb(connection->in + sizeof header, header.length, JSON_ALLOW_NUL, NULL);
+	free(connection->in);
+	connection->in = NULL;
+	connection->in_length = connection->in_size = 0;
+	*ret_broken = !json_is_object(request);
+	if (*ret_broken) {
+		json_decref(request);
+		return NULL;
+	}
+	return request;
+}
+
+static bool make_room(struct connection *connection)
+{
+	size_t size = connection->in_size ? connection->in_size : READ_CHUNK;
+	char *grown;
+
+	while (size - connection->in_length < READ_CHUNK)
+		size *= 2;
+	if (size == connection->in_size)
+		return true;
+	if (size > 2UL * FRAME_MAX || !(grown = realloc(connection->in, size)))
+		return false;
+	connection->in = grown;
+	connection->in_size = size;
+	return true;
+}
+
+static void client_gone(struct session *session, struct connection *connection)
+{
+	struct job *job = job_of(session, connection);
+
+	if (job)
+		job_cancel(session, job);
+	connection_free(connection);
+}
+
+/* As recv(2). Descriptors can come with it, three together. */
+static ssize_t receive(struct connection *connection)
+{
+	union {
+		char buffer[CMSG_SPACE(3 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {
+		.iov_base = connection->in + connection->in_length, .iov_len = READ_CHUNK};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buffer,
+		.msg_controllen = sizeof control.buffer};
+	ssize_t n = recvmsg(connection->fd, &message, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	int fds[3];
+	size_t count;
+
+	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+		return n;
+	count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+	for (size_t i = 0; i < count; i++) {
+		if (count == 3 && connection->streams[i] < 0)
+			connection->streams[i] = fds[i];
+		else
+			close(fds[i]);
+	}
+	return n;
+}
+
+static void read_connection(struct session *session, struct connection *connection)
+{
+	json_t *request;
+	bool broken;
+	ssize_t n;
+
+	if (!make_room(connection)) {
+		client_gone(session, connection);
+		return;
+	}
+	n = receive(connection);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		client_gone(session, connection);
+		return;
+	}
+	connection->in_length += (size_t)n;
+	request = take_frame(connection, &broken);
+	if (broken || (request && (connection->out || job_of(session, connection) ||
+					  connection->wait_until_us)))
+		client_gone(session, connection);
+	else if (request)
+		handle_request(session, connection, request);
+	json_decref(request);
+}
+
+static void write_connection(struct session *session, struct connection *connection)
+{
+	ssize_t n = send(connection->fd, connection->out + connection->out_sent,
+		connection->out_length - connection->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		client_gone(session, connection);
+		return;
+	}
+	connection->out_sent += (size_t)n;
+	if (connection->out_sent == connection->out_length)
+		connection_free(connection);
+}
+
+/* --- the sandbox --- */
+
+static void sandbox_died(struct session *session)
+{
+	struct error err = {0};
+
+	error_set(&err, 0,
+		"the session's sandbox has ended: its first process was killed, by hand, by the host's out-of-memory killer, or "
+		"since a command's processes could not be ended otherwise");
+	error_hint(&err, "make another session");
+	session->sandbox_died = session->ending = true;
+	jobs_fail_all(session, &err);
+}
+
+static void serve_agent(struct session *session)
+{
+	struct agent_message message;
+	ssize_t n = wire_receive(session->sandbox.socket, &message, sizeof message, NULL, NULL);
+	struct error err = {0};
+
+	if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+		sandbox_died(session);
+		return;
+	}
+	if (n >= (ssize_t)offsetof(struct agent_message, error) &&
+		job_take_message(session, &message, (size_t)n))
+		return;
+	error_set(&err, 0,
+		"the first process of the sandbox sent a message that makes no sense; the session was ended");
+	jobs_fail_all(session, &err);
+	session->ending = true;
+}
+
+static int wait_for_created(struct session *session, struct error *err)
+{
+	struct pollfd fd = {.fd = session->sandbox.socket, .events = POLLIN};
+	struct agent_message message;
+	int fds[WIRE_FDS_MAX];
+	size_t count = WIRE_FDS_MAX;
+	ssize_t n;
+
+	if (poll(&fd, 1, SETUP_DEADLINE_MS) <= 0)
+		return error_set(err, 0, "setting up the sandbox took longer than %d s",
+			SETUP_DEADLINE_MS / 1000);
+	n = wire_receive(session->sandbox.socket, &message, sizeof message, fds, &count);
+	if (n == sizeof message && message.type == AGENT_FAILED && count == 0) {
+		error_set(err, 0, "%.*s", ERROR_TEXT_MAX - 1, message.error.text);
+		error_hint(err, "%.*s", ERROR_HINT_MAX - 1, message.error.hint);
+		err->errnum = message.value;
+		return -1;
+	}
+	if (n != (ssize_t)offsetof(struct agent_message, error) || message.type != AGENT_CREATED ||
+		message.tmpfs_count > 1 + SPEC_TMPFS_MAX || message.has_terminal ||
+		message.has_listener || count != 1 + message.tmpfs_count) {
+		for (size_t i = 0; i < count; i++)
+			close(fds[i]);
+		return error_set(err, 0, "the sandbox ended while it was being set up");
+	}
+	session->proc_fd = fds[0];
+	session->tmpfs_count = message.tmpfs_count;
+	memcpy(session->tmpfs_fds, fds + 1, session->tmpfs_count * sizeof *fds);
+	return 0;
+}
+
+static int create_sandbox(struct session *session, struct error *err)
+{
+	struct stdio stdio = STDIO_NONE;
+	int r = 0;
+
+	if (features_require_kernel(err) < 0 || spec_validate(session->spec, err) < 0)
+		return -1;
+	for (int i = 0; i < 3; i++)
+		if ((stdio.child[i] = open("/dev/null", O_RDWR | O_CLOEXEC)) < 0)
+			r = error_set(err, errno, "opening /dev/null");
+	if (r == 0)
+		r = sandbox_create(session->spec, &stdio, &session->sandbox, &session->walls, err);
+	stdio_close(&stdio);
+	if (r == 0)
+		r = wait_for_created(session, err);
+	session->watching = r == 0 && !session->sandbox.tier1;
+	session->watcher = (struct watcher){
+		.proc_fd = session->proc_fd,
+		.tmpfs_fds = session->tmpfs_fds,
+		.tmpfs_count = session->tmpfs_count,
+		.memory_limit_bytes = session->spec->limits.memory_bytes,
+		.pids_limit = session->spec->limits.pids,
+	};
+	return r;
+}
+
+/* --- the loop --- */
+
+enum {
+	POLL_LISTENER,
+	POLL_AGENT,
+	POLL_SIGNALS,
+	POLL_CONNECTIONS,
+	POLL_JOBS = POLL_CONNECTIONS + CONNECTIONS_MAX,
+	POLL_MAX = POLL_JOBS + JOBS_MAX * JOB_POLLFDS,
+};
+
+static uint64_t check_times(struct session *session)
+{
+	uint64_t now = session_now_us(), next = UINT64_MAX;
+	uint64_t idle = session->times.idle_ms * 1000, life = session->times.life_ms * 1000;
+	bool busy = false;
+
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		busy |= session->jobs[i].state != JOB_FREE && session->jobs[i].connection;
+	if (busy)
+		session->used_us = now;
+	if ((idle && now >= session->used_us + idle) || (life && now >= session->created_us + life))
+		session->ending = true;
+	if (idle)
+		next = session->used_us + idle;
+	if (life && session->created_us + life < next)
+		next = session->created_us + life;
+	return next;
+}
+
+static int timeout_until(uint64_t until_us)
+{
+	uint64_t now = session_now_us(), ms;
+
+	if (until_us == UINT64_MAX)
+		return -1;
+	ms = until_us > now ? (until_us - now + 999) / 1000 : 0;
+	return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+static nfds_t fill_poll(
+	struct session *session, int signals, struct pollfd *fds, size_t *job_counts)
+{
+	nfds_t count = POLL_JOBS;
+
+	fds[POLL_LISTENER] = (struct pollfd){.fd = session->listener, .events = POLLIN};
+	fds[POLL_AGENT] = (struct pollfd){.fd = session->sandbox.socket, .events = POLLIN};
+	fds[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+		fds[POLL_CONNECTIONS + i] = (struct pollfd){.fd = session->connections[i].fd,
+			.events = session->connections[i].out ? POLLIN | POLLOUT : POLLIN};
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		job_counts[i] = job_fill_poll(&session->jobs[i], &fds[count]);
+		count += job_counts[i];
+	}
+	return count;
+}
+
+static void turn(struct session *session, int signals)
+{
+	static struct pollfd fds[POLL_MAX];
+	size_t job_counts[JOBS_MAX];
+	uint64_t until = jobs_check_clocks(session), other = serve_waiting(session);
+	nfds_t count, at = POLL_JOBS;
+
+	until = other < until ? other : until;
+	other = check_times(session);
+	until = other < until ? other : until;
+	if (session->ending)
+		return;
+	count = fill_poll(session, signals, fds, job_counts);
+	if (poll(fds, count, timeout_until(until)) < 0)
+		return;
+	/* Jobs before the agent: what a command wrote is read before its end is. */
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		job_handle_poll(session, &session->jobs[i], &fds[at], job_counts[i]);
+		at += job_counts[i];
+	}
+	if (fds[POLL_AGENT].revents)
+		serve_agent(session);
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+		struct connection *connection = &session->connections[i];
+		short events = fds[POLL_CONNECTIONS + i].revents;
+
+		if (connection->fd >= 0 && connection->out && events & (POLLOUT | POLLERR))
+			write_connection(session, connection);
+		else if (connection->fd >= 0 && events)
+			read_connection(session, connection);
+	}
+	if (fds[POLL_LISTENER].revents)
+		accept_connection(session);
+	if (fds[POLL_SIGNALS].revents)
+		session->ending = true;
+}
+
+/* --- beginning and end --- */
+
+static void take_down(struct session *session)
+{
+	struct rusage usage;
+
+	sandbox_kill(&session->sandbox);
+	sandbox_wait(&session->sandbox, &usage);
+	close_fd(&session->proc_fd);
+	for (size_t i = 0; i < session->tmpfs_count; i++)
+		close_fd(&session->tmpfs_fds[i]);
+	sandbox_release(&session->sandbox);
+}
+
+static void last_words(struct session *session)
+{
+	uint64_t until = session_now_us() + LAST_WORDS_MS * 1000;
+
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+		struct connection *connection = &session->connections[i];
+
+		if (connection->fd >= 0 && connection->wait_until_us)
+			answer(connection, json_object());
+		while (connection->fd >= 0 && connection->out && session_now_us() < until) {
+			struct pollfd fd = {.fd = connection->fd, .events = POLLOUT};
+
+			if (poll(&fd, 1, timeout_until(until)) > 0)
+				write_connection(session, connection);
+		}
+		connection_free(connection);
+	}
+}
+
+static void end(struct session *session)
+{
+	struct error err = {0};
+
+	/* Nobody new: who connects sees that there is no such session. */
+	close_fd(&session->listener);
+	session_remove(session->place, session->id);
+	error_set(&err, 0, "the session has ended");
+	jobs_fail_all(session, &err);
+	take_down(session);
+	last_words(session);
+}
+
+static int take_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Says how it went, to who waits: an empty text is success. */
+static void say_ready(int fd, const struct error *err)
+{
+	(void)!write(fd, err, sizeof *err);
+	close(fd);
+}
+
+_Noreturn static void session_main(const struct spec *spec, const struct session_times *times,
+	int place, int listener, const char *id, int ready)
+{
+	struct session *session = xcalloc(1, sizeof *session);
+	struct error err = {0};
+	int signals, null = open("/dev/null", O_RDWR);
+
+	prctl(PR_SET_NAME, "nsbox-session");
+	setsid();
+	signals = take_signals();
+	for (int i = 0; i < 3; i++)
+		dup2(null, i);
+	if (null > 2)
+		close(null);
+	*session = (struct session){.spec = spec,
+		.times = *times,
+		.place = place,
+		.listener = listener,
+		.sandbox = SANDBOX_NONE,
+		.proc_fd = -1,
+		.tick_us = UINT64_MAX,
+		.created_us = session_now_us(),
+		.used_us = session_now_us()};
+	strcpy(session->id, id);
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+		session->connections[i] = CONNECTION_NONE;
+	if (chdir("/") < 0 || create_sandbox(session, &err) < 0) {
+		take_down(session);
+		session_remove(place, id);
+		say_ready(ready, &err);
+		_exit(1);
+	}
+	say_ready(ready, &err);
+	while (!session->ending)
+		turn(session, signals);
+	end(session);
+	_exit(0);
+}
+
+/* Reads what say_ready says. */
+static int wait_until_ready(int fd, struct error *err)
+{
+	struct error said;
+	size_t length = 0;
+	ssize_t n;
+
+	while (length < sizeof said &&
+		((n = read(fd, (char *)&said + length, sizeof said - length)) > 0 ||
+			(n < 0 && errno == EINTR)))
+		length += n > 0 ? (size_t)n : 0;
+	if (length != sizeof said)
+		return error_set(
+			err, 0, "the session's supervisor was killed while it was being made");
+	if (!said.text[0])
+		return 0;
+	*err = said;
+	return -1;
+}
+
+int session_create(const struct spec *spec, const struct session_times *times,
+	char ret_id[SESSION_ID_SIZE], struct error *err)
+{
+	cleanup_close int place = session_place_open(true, err), listener = -1;
+	int ends[2], r;
+	pid_t pid;
+
+	if (place < 0 || (listener = session_listen(place, ret_id, err)) < 0)
+		return -1;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_set(err, errno, "making a pipe");
+	pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		session_main(spec, times, place, listener, ret_id, ends[1]);
+	}
+	close(ends[1]);
+	r = pid < 0 ? error_set(err, errno, "starting the session's supervisor")
+		    : wait_until_ready(ends[0], err);
+	close(ends[0]);
+	if (r < 0) {
+		session_remove(place, ret_id);
+		if (pid > 0)
+			waitpid(pid, NULL, 0);
+	}
+	return r;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SESSION_SESSION_H
+#define NSBOX_SESSION_SESSION_H
+
+/*
+ * A session: a sandbox that lasts, and the process that supervises it.
+ *
+ * That process belongs to nobody: it outlives whoever made it, and is reached through a socket (place.h) by any
+ * nsbox of the same user. It ends when it is told to, when nothing was asked of it for the idle time, at the end of
+ * its life, or when its sandbox dies; and the sandbox ends with it, whatever ends it.
+ *
+ * A client connects for each request, writes one frame (spawner.h: a header and JSON) of the type FRAME_REQUEST,
+ * and reads one, FRAME_RESULT or FRAME_FAILURE. Closing the connection before cancels what was asked for.
+ *
+ *     {"op": "info"}      → {"id", "root", "created_s", "idle_s", "idle_limit_s", "life_left_s", "processes": […]}
+ *     {"op": "stop"}      → {} once everything is gone
+ *     {"op": "exec", "spec": SPEC}    of SPEC only files, execs, limits.output_bytes and explain count
+ *                         → the object of run_result_to_json
+ *                         With three descriptors that come with the frame (SCM_RIGHTS) these are the commands'
+ *                         standard ones: what they write is passed on to them, and not in the result.
+ *     the same with "background": true → {"process": N} at once
+ *     {"op": "output", "process": N, "offset": B, "wait_ms": T}
+ *                         → {"output": BASE64, "offset": B, "next": B, "ended": bool, and how, as "exec" says it}
+ *     {"op": "signal", "process": N, "signal": S}, {"op": "input", "process": N, "data": BASE64, "close": bool}
+ *     {"op": "file", "kind": "read"|"write"|…, "path", …}  see files.h
+ */
+
+#include <stdint.h>
+
+#include "session/place.h"
+
+struct spec;
+
+struct session_times {
+	uint64_t idle_ms; /* without a request it ends after that; 0: never */
+	uint64_t life_ms; /* it ends after that anyway; 0: never */
+};
+
+enum {
+	SESSION_IDLE_DEFAULT_MS = 60 * 60 * 1000,
+	SESSION_LIFE_DEFAULT_MS = 24 * 60 * 60 * 1000,
+};
+
+/*
+ * Makes a session of `spec` (spec->session must be set, and its filters loaded), by a process of its own that has
+ * nothing of the caller's but descriptors that the spec's image needs. Returns 0 with its id once it can be used.
+ * The caller must have one thread.
+ */
+int session_create(const struct spec *spec, const struct session_times *times,
+	char ret_id[SESSION_ID_SIZE], struct error *err);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NSBOX_SESSION_SUPERVISE_H
+#define NSBOX_SESSION_SUPERVISE_H
+
+/*
+ * The supervisor of a session, inside: connections, jobs (commands) and work on files, driven by one poll loop
+ * (session.c). What the sandbox says is taken as hostile here as it is by the supervisor of a run: all that comes
+ * of it are bytes of bounded length, numbers that are checked, and the time that it takes.
+ */
+
+#include <jansson.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sandbox/capture.h"
+#include "sandbox/create.h"
+#include "sandbox/result.h"
+#include "sandbox/spec.h"
+#include "sandbox/stdio.h"
+#include "sandbox/watcher.h"
+#include "session/session.h"
+
+struct agent_message;
+
+enum { JOBS_MAX = 48, CONNECTIONS_MAX = 96, FILE_DEADLINE_MS = 60 * 1000 };
+
+/* A client, which has one request. */
+struct connection {
+	int fd; /* -1: a free place */
+	char *in;
+	size_t in_length, in_size;
+	char *out; /* the answer, once there is one */
+	size_t out_length, out_sent;
+	int streams
+		[3]; /* descriptors that came with the request: the command's standard ones; -1 */
+	uint64_t wait_until_us; /* for the output of a process; 0: it does not wait */
+	json_t *request;        /* while it waits */
+};
+
+#define CONNECTION_NONE ((struct connection){.fd = -1, .streams = {-1, -1, -1}})
+
+/* One piece of work on files. */
+struct file_work {
+	uint32_t id;
+	int channel;            /* -1: none */
+	const uint8_t *content; /* borrowed: what is still to be sent */
+	size_t content_length;
+	uint8_t *answer; /* owned */
+	size_t answer_length, answer_size, answer_max;
+	bool ended, overdue;
+	uint64_t deadline_us;
+};
+
+#define FILE_WORK_NONE ((struct file_work){.channel = -1})
+
+enum job_state {
+	JOB_FREE,
+	JOB_FILE,    /* a client's work on files */
+	JOB_FILES,   /* the files of a spec are written */
+	JOB_RUNNING, /* one of its commands */
+	JOB_DRAINING, /* that has ended, and what it wrote is still to be passed on to the client's streams */
+	JOB_DONE, /* in the background, and ended: its result and output can still be asked for */
+};
+
+struct job {
+	enum job_state state;
+	uint32_t process;              /* the number that clients know it by */
+	struct connection *connection; /* that waits for it; NULL: nobody does */
+	bool background, cancelled;
+	/* work on files, also of a spec */
+	struct file_work work;
+	uint32_t kind;    /* FILEOP_… of JOB_FILE */
+	uint8_t *content; /* JOB_FILE: owned */
+	size_t file_index;
+	/* commands */
+	struct spec spec;
+	size_t index; /* of the command */
+	uint32_t id;  /* that the agent knows it by */
+	struct run_result result;
+	struct exec_result *exec;
+	struct stdio stdio;
+	struct capture captures[2];
+	int streams
+		[3]; /* the client's, where it gave some: what the command reads and writes is carried */
+	int kept; /* background: a file with its output, both streams as they came; -1 */
+	uint64_t kept_bytes, lost_bytes;
+	bool stopped_by_us;
+	int keeper; /* the process id inside of its keeper, as the agent says: a hint, for whom memory is used */
+	uint64_t created_us, started_us, deadline_us, end_deadline_us;
+};
+
+struct session {
+	const struct spec *spec;
+	struct session_times times;
+	char id[SESSION_ID_SIZE];
+	int place, listener;
+	struct sandbox sandbox;
+	struct run_result
+		walls; /* what creating the sandbox has noted: who enforces what, ids, warnings */
+	int proc_fd;
+	int tmpfs_fds[1 + SPEC_TMPFS_MAX];
+	size_t tmpfs_count;
+	struct watcher watcher;
+	bool watching;
+	uint64_t tick_us;
+	uint64_t created_us, used_us;
+	uint32_t next_id, next_process;
+	struct job jobs[JOBS_MAX];
+	struct connection connections[CONNECTIONS_MAX];
+	bool ending, sandbox_died;
+};
+
+uint64_t session_now_us(void);
+
+/* An id for the next thing that the agent is asked for. */
+uint32_t session_next_id(struct session *session);
+
+/* --- connections: session.c --- */
+
+/* Answers a request and frees the place once that is sent. `object` is taken over. */
+void answer(struct connection *connection, json_t *object);
+void answer_failure(struct connection *connection, const struct error *err);
+
+/* --- jobs: jobs.c --- */
+
+/* A free place, or NULL with *err. What ended longest ago in the background makes room. */
+struct job *job_take(struct session *session, struct error *err);
+
+/* {"op": "exec"}: takes over nothing. Answers, at once or later. */
+void job_exec(struct session *session, struct connection *connection, const json_t *request);
+
+/* The client that waits has gone. */
+void job_cancel(struct session *session, struct job *job);
+
+struct job *job_by_process(struct session *session, uint32_t process);
+json_t *job_describe(const struct job *job);
+
+/* At most JOB_POLLFDS descriptors; returns how many were filled. */
+enum { JOB_POLLFDS = 3 + 3 * RELAY_POLLFDS };
+size_t job_fill_poll(struct job *job, struct pollfd *ret);
+void job_handle_poll(
+	struct session *session, struct job *job, const struct pollfd *fds, size_t count);
+
+/* False: it makes no sense. */
+bool job_take_message(struct session *session, const struct agent_message *message, size_t length);
+
+/* Deadlines, and the memory limit where no cgroup holds it. Returns when to come again, at the latest. */
+uint64_t jobs_check_clocks(struct session *session);
+
+/* The sandbox is gone. */
+void jobs_fail_all(struct session *session, const struct error *err);
+
+void job_free(struct job *job);
+
+/* --- work on files: files.c --- */
+
+int file_work_start(struct session *session, struct file_work *work, const void *request,
+	size_t length, const void *content, size_t content_length, size_t answer_max,
+	struct error *err);
+void file_work_step(struct session *session, struct file_work *work, short events);
+/* Once it has ended: 0, or -1 with what failed as a sentence about `path`. */
+int file_work_result(const struct file_work *work, const char *path, struct error *err);
+void file_work_free(struct file_work *work);
+
+/* {"op": "file"} */
+void file_request(struct session *session, struct connection *connection, const json_t *request);
+void file_answer(struct job *job);
+/* Starts writing file `index` of job->spec. */
+int file_write_of_spec(struct session *session, struct job *job, struct error *err);
+
+#endif

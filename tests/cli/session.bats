@@ -1,0 +1,344 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Sessions: sandboxes that last, for people. What their commands leave is there, what they start is not.
+
+load helpers
+
+setup() {
+  place=$BATS_TEST_TMPDIR
+  cd "$place"
+  export XDG_RUNTIME_DIR=$place/runtime
+  mkdir -m 700 runtime
+}
+
+teardown() {
+  "$nsbox" session stop --all
+  # Of this file's copy of nsbox nothing is left.
+  eventually not_running
+}
+
+not_running() {
+  ! pgrep -f "^[^ ]*$nsbox" >/dev/null
+}
+
+# Makes one: its id is in $id.
+session() {
+  id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-} "$@")
+  [[ $id =~ ^[0-9a-f]{32}$ ]]
+}
+
+inside() {
+  observe timeout 60 "$nsbox" session exec "$id" -- "$@"
+}
+
+info() {
+  "$nsbox" session ls --json | jq -r ".[] | select(.id == \"$id\") | $1"
+}
+
+@test "what one command leaves, the next one finds" {
+  session
+  inside sh -c 'echo one >file; mkdir dir; pwd'
+  [ "$status" = 0 ]
+  [ "$output" = /workspace ]
+  inside sh -c 'cat file; ls -d dir'
+  [ "$output" = $'one\ndir' ]
+}
+
+@test "streams: standard input, output and error are the client's, as they come" {
+  session
+  run --separate-stderr bash -c "printf 'some data' | '$nsbox' session exec $id sh -c 'cat; echo; echo error >&2; exit 9'"
+  [ "$status" = 9 ]
+  [ "$output" = "some data" ]
+  [ "$stderr" = error ]
+  # Not only at the end.
+  "$nsbox" session exec "$id" sh -c 'echo first; sleep 3; echo last' >out &
+  for _ in {1..20}; do
+    [ "$(cat out)" != first ] || break
+    sleep 0.1
+  done
+  [ "$(cat out)" = first ]
+  wait
+  [ "$(cat out)" = $'first\nlast' ]
+  # Much of it, and whole.
+  run bash -c "'$nsbox' session exec $id head -c 30000000 /dev/zero | wc -c"
+  [ "$output" = 30000000 ]
+  run bash -c "'$nsbox' session exec $id sh -c 'yes & sleep 60' | head -n 1"
+  [ "$output" = y ]
+}
+
+@test "the exit status: the command's, and what nsbox has for the others" {
+  session
+  inside sh -c 'exit 42'
+  [ "$status" = 42 ]
+  inside sh -c 'kill -TERM $$'
+  [ "$status" = 143 ]
+  inside nothing-of-this-name
+  [ "$status" = 127 ]
+  [ "$stderr" = "nsbox: nothing-of-this-name: no such program inside in PATH" ]
+  inside /etc/passwd
+  [ "$status" = 126 ]
+  observe timeout 60 "$nsbox" session exec --timeout 300ms "$id" sleep 60
+  [ "$status" = 124 ]
+  [ "$stderr" = "nsbox: killed: time limit of 300 ms reached; raise it with --timeout" ]
+}
+
+@test "what a command has started ends with it, and nothing else does" {
+  session
+  inside sh -c 'sleep 1000 & (setsid sleep 1001 &); echo started'
+  [ "$output" = started ]
+  process=$("$nsbox" session exec -d "$id" sleep 1002)
+  inside sh -c 'cat /proc/[0-9]*/cmdline | tr "\0" " "'
+  [[ $output != *"sleep 1000"* && $output != *"sleep 1001"* && $output = *"sleep 1002"* ]]
+  "$nsbox" session kill "$id" "$process"
+  inside sh -c 'cat /proc/[0-9]*/cmdline | tr "\0" " "'
+  [[ $output != *"sleep 1002"* ]]
+}
+
+@test "a time limit, an interrupted client and too much memory end one command, not the session" {
+  session -m 128m
+  process=$("$nsbox" session exec -d "$id" sh -c 'while :; do sleep 0.1; done')
+  observe timeout 60 "$nsbox" session exec --timeout 300ms "$id" sh -c 'sleep 1000 & sleep 1001'
+  [ "$status" = 124 ]
+  observe timeout 60 "$nsbox" session exec "$id" python3 -c 'x = bytearray(400 << 20); import time; time.sleep(60)'
+  [ "$status" = 137 ]
+  [[ $stderr = "nsbox: killed: memory limit of 128 MiB reached"* ]]
+  timeout -s INT 1 "$nsbox" session exec "$id" sleep 1003 || true
+  for _ in {1..50}; do
+    [[ $("$nsbox" session exec "$id" -- sh -c 'cat /proc/[0-9]*/cmdline | tr "\0" " "') = *"sleep 1003"* ]] || break
+    sleep 0.1
+  done
+  inside sh -c 'cat /proc/[0-9]*/cmdline | tr "\0" " "'
+  [[ $output != *"sleep 100"* ]]
+  run jq -r '.[] | select(.process == '"$process"') | .running' <<<"$("$nsbox" session ps --json "$id")"
+  [ "$output" = true ]
+}
+
+@test "in the background: number, output from any place, status, signals" {
+  session
+  process=$("$nsbox" session exec -d "$id" sh -c 'echo one; sleep 0.5; echo two >&2; exit 5')
+  [[ $process =~ ^[0-9]+$ ]]
+  run "$nsbox" session logs -f "$id" "$process"
+  [ "$status" = 5 ]
+  [ "$output" = $'one\ntwo' ]
+  run "$nsbox" session logs "$id" "$process"
+  [ "$status" = 0 ]
+  [ "$output" = $'one\ntwo' ]
+  process=$("$nsbox" session exec -d "$id" sh -c 'trap "echo told; exit 7" USR1; echo up; while :; do sleep 0.1; done')
+  for _ in {1..50}; do
+    [ "$("$nsbox" session logs "$id" "$process")" != up ] || break
+    sleep 0.1
+  done
+  "$nsbox" session kill -s USR1 "$id" "$process"
+  run "$nsbox" session logs -f "$id" "$process"
+  [ "$status" = 7 ]
+  [[ $output = up*told* ]]
+  run --separate-stderr "$nsbox" session kill "$id" "$process"
+  [ "$status" = 125 ]
+  [ "$stderr" = "nsbox: process $process has ended" ]
+}
+
+@test "a server in the background is reached by a later command" {
+  session
+  "$nsbox" session exec "$id" sh -c 'echo served >page'
+  process=$("$nsbox" session exec -d "$id" python3 -m http.server 8000)
+  for _ in {1..50}; do
+    inside python3 -c 'import urllib.request; print(urllib.request.urlopen("http://127.0.0.1:8000/page").read().decode(), end="")'
+    [ "$output" != served ] || break
+    sleep 0.2
+  done
+  [ "$output" = served ]
+  "$nsbox" session kill "$id" "$process"
+}
+
+@test "cp: in and out, whole, with mode and any name" {
+  session
+  head -c 9000000 /dev/urandom >big
+  printf '#!/bin/sh\necho ran\n' >script
+  chmod 750 script
+  "$nsbox" session cp big "$id:/workspace/new/folder/big"
+  "$nsbox" session cp script "$id:script"
+  "$nsbox" session cp "$id:new/folder/big" back
+  cmp big back
+  inside ./script
+  [ "$output" = ran ]
+  name=$'a b\n\u00e4'
+  echo content | "$nsbox" session cp - "$id:$name"
+  run "$nsbox" session cp "$id:$name" -
+  [ "$output" = content ]
+  : >empty
+  "$nsbox" session cp empty "$id:empty"
+  inside stat -c %s empty
+  [ "$output" = 0 ]
+}
+
+@test "cp: links lead nowhere but inside, and what is no file does not hold anybody up" {
+  session
+  inside sh -c 'ln -s /etc/shadow shadow; mkfifo fifo; ln -s /proc/1/root/etc/passwd root; mkdir dir'
+  for name in shadow root; do
+    observe timeout 10 "$nsbox" session cp "$id:$name" -
+    [ "$status" = 125 ]
+    [ -z "$output" ]
+    [[ $stderr = "nsbox: copying $id:$name to -: "* ]]
+  done
+  observe timeout 10 "$nsbox" session cp "$id:fifo" -
+  [ "$stderr" = "nsbox: copying $id:fifo to -: \"fifo\" is a FIFO, which has no content to be read or written" ]
+  observe timeout 10 "$nsbox" session cp script "$id:dir"
+  [ "$status" = 125 ]
+  observe timeout 10 "$nsbox" session cp "$id:/dev/zero" -
+  [[ $stderr = *"is a device"* ]]
+}
+
+@test "the host is as far away as from a run" {
+  session
+  echo secret >"$place/host-file"
+  inside sh -c "cat $place/host-file; cat /proc/1/environ; ls /proc/1/fd"
+  [ "$status" != 0 ]
+  [ -z "$output" ]
+  inside grep -E '^(NoNewPrivs|Seccomp|CapEff|CapBnd):' /proc/self/status
+  [ "$output" = $'CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2' ]
+  # The keeper of a command, its parent, is no way in.
+  inside sh -c 'cat /proc/$PPID/mem /proc/$PPID/environ 2>&1; ls /proc/$PPID/fd 2>&1'
+  [[ $output != *root* ]]
+  [ "$(grep -c 'Permission denied' <<<"$output")" -ge 3 ]
+}
+
+@test "options: variables, folder, limits, what is bound" {
+  mkdir data
+  session -e NAME=value --bind "$place/data:/data" -w /data --pids-limit 20
+  inside sh -c 'echo $NAME; pwd; echo made >made'
+  [ "$output" = $'value\n/data' ]
+  [ "$(cat data/made)" = made ]
+  [ "$(stat -c %u data/made)" = "$(id -u)" ]
+  run "$nsbox" session exec -e NAME=other -w /tmp "$id" sh -c 'echo $NAME; pwd'
+  [ "$output" = $'other\n/tmp' ]
+  inside sh -c 'for i in $(seq 40); do sleep 5 & done; wait'
+  [[ $stderr = *"annot fork"* ]]
+}
+
+@test "result as JSON" {
+  session
+  observe "$nsbox" session exec --json "$id" sh -c 'echo out; echo err >&2; exit 4'
+  [ "$status" = 4 ]
+  result=$output
+  is .ended_by exited
+  is .exit_code 4
+  is .stdout $'out'
+  is .stderr $'err'
+  holds '.limits.memory.value == 536870912 and .usage.wall_ms > 0'
+}
+
+@test "ls, ps, ids that are shortened, stop" {
+  session
+  first=$id
+  session
+  [ "$("$nsbox" session ls -q | sort)" = "$(printf '%s\n' "$first" "$id" | sort)" ]
+  run "$nsbox" session exec "${id:0:8}" echo short
+  [ "$output" = short ]
+  run --separate-stderr "$nsbox" session exec "" true
+  [ "$status" = 125 ]
+  "$nsbox" session stop "$first"
+  [ "$("$nsbox" session ls -q)" = "$id" ]
+  run --separate-stderr "$nsbox" session exec "$first" true
+  [ "$status" = 125 ]
+  [ "${stderr_lines[0]}" = "nsbox: there is no session \"$first\": it was stopped, its time was up, or it never was" ]
+  "$nsbox" session stop --all
+  [ -z "$("$nsbox" session ls -q)" ]
+  [ -z "$(ls runtime/nsbox/sessions)" ]
+}
+
+@test "its time: without requests, and all in all" {
+  session --idle 1s
+  "$nsbox" session exec "$id" sleep 2
+  sleep 0.5
+  [ "$("$nsbox" session ls -q)" = "$id" ]
+  sleep 1.5
+  [ -z "$("$nsbox" session ls -q)" ]
+  session --life 1s
+  run "$nsbox" session exec "$id" sleep 60
+  [ "$status" != 0 ]
+  [ -z "$("$nsbox" session ls -q)" ]
+}
+
+@test "kill -9 of the supervisor: nothing is left, and nobody is told of it" {
+  session
+  "$nsbox" session exec -d "$id" sleep 1000
+  supervisor=$(info .supervisor)
+  kill -9 "$supervisor"
+  eventually not_running
+  [ -z "$("$nsbox" session ls -q)" ]
+  [ -z "$(ls runtime/nsbox/sessions)" ]
+  session
+  inside true
+  [ "$status" = 0 ]
+}
+
+@test "kill -9 of its first process: its clients are told, and nothing is left" {
+  session
+  supervisor=$(info .supervisor)
+  "$nsbox" session exec "$id" sleep 1000 2>errors &
+  client=$!
+  eventually test "$(pgrep -P "$supervisor" | head -n 1)"
+  kill -9 "$(pgrep -P "$supervisor" | head -n 1)"
+  status=0
+  wait "$client" || status=$?
+  [ "$status" = 125 ]
+  [[ $(cat errors) = "nsbox: the session's sandbox has ended"* ]]
+  [ -z "$("$nsbox" session ls -q)" ]
+}
+
+@test "many at a time: four clients on one session, sessions beside each other" {
+  session
+  for i in 1 2 3 4 5 6 7 8; do
+    (
+      for j in 1 2 3 4 5; do
+        [ "$("$nsbox" session exec "$id" sh -c "echo $i-$j; sleep 0.0$j; echo $i-$j")" = "$i-$j"$'\n'"$i-$j" ] || echo "wrong: $i-$j" >>wrong
+      done
+    ) &
+  done
+  wait
+  [ ! -e wrong ]
+  first=$id
+  session
+  "$nsbox" session exec "$first" sh -c 'echo mine >file'
+  inside cat file
+  [ "$status" = 1 ]
+  inside sh -c 'ls /proc | grep -c "^[0-9]"'
+  [ "$output" -le 6 ]
+}
+
+@test "hostile: a fork bomb, a full disk, no /workspace, output without end" {
+  session --pids-limit 50 --disk 10m
+  observe timeout 60 "$nsbox" session exec --timeout 1s "$id" perl -e 'while (1) { fork }'
+  [ "$status" = 124 ]
+  inside sh -c 'head -c 50000000 /dev/zero >full; echo $?'
+  [[ $output = 1 ]]
+  observe timeout 60 "$nsbox" session cp "$nsbox" "$id:copy"
+  [ "$status" = 125 ]
+  [[ $stderr = *"No space left on device"* ]]
+  inside sh -c 'rm -rf full; rm -rf /workspace/* ; ls -a'
+  [ "$status" = 0 ]
+  observe timeout 60 "$nsbox" session exec --json --timeout 1s "$id" yes
+  [ "$(jq -r .ended_by <<<"$output")" = timeout ]
+  [ "${#output}" -lt 4000000 ]
+  inside echo still here
+  [ "$output" = "still here" ]
+}
+
+@test "wrong input" {
+  session
+  for wrong in "exec" "exec $id" "exec --nothing $id true" "exec --timeout x $id true" "ps" "logs $id" "logs $id x" "logs $id 99" "kill $id 99" \
+    "kill -s NOTHING $id 1" "cp a b" "cp $id:a $id:b" "cp $id:a" "stop" "stop --all $id" "stop nothing" "new true" "new --timeout 3" "new --json" \
+    "new --lang python -c 1" "new --idle x" "new --idle" "ls x" "nothing"; do
+    observe "$nsbox" session $wrong
+    [ "$status" = 125 ]
+    [ -z "$output" ]
+    [[ $stderr = "nsbox: "* ]]
+    [ "$(wc -l <<<"$stderr")" -le 2 ]
+  done
+  # A folder of sessions that others could put something into.
+  chmod 777 runtime/nsbox
+  observe "$nsbox" session new
+  [ "$status" = 125 ]
+  [[ $stderr = "nsbox: "*"can be changed by others"* ]]
+  chmod 700 runtime/nsbox
+}
