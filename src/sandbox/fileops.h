@@ -11,7 +11,8 @@
  * deadline, and takes what comes as the code's word.
  *
  * It is forked by the agent, whose heap is gone: it uses neither malloc nor stdio, only its stack, static buffers and
- * mmap(2), and changes the process that it is in (umask, signals that a full disk or a closed channel would send).
+ * mmap(2), and changes the process that it is in (umask, signals that a full disk or a closed channel would send). So
+ * that has to be a process with memory of its own, not one that shares the agent's.
  *
  * A request is one struct fileop with its strings behind it. Content for FILEOP_WRITE comes on the channel, to its end
  * by shutdown(2) SHUT_WR; who closes the channel instead has given up, and what was begun is taken back. The answer on

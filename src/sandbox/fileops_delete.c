@@ -66,15 +66,15 @@ static struct identity identify(const struct statx *stx)
 /* Returns 0 where it is gone, 1 where it is a directory with something in it; -1 with errno. */
 static int remove_name(struct removal *removal, const char *name)
 {
-	if (unlinkat(removal->fd, name, 0) < 0) {
-		if (errno == ENOENT)
-			return 0;
-		/* POSIX has EPERM for a directory, Linux EISDIR. */
-		if (errno != EISDIR && errno != EPERM)
-			return -1;
-		if (unlinkat(removal->fd, name, AT_REMOVEDIR) < 0)
-			return errno == ENOENT ? 0 : errno == ENOTEMPTY || errno == EEXIST ? 1 : -1;
+	int r = unlinkat(removal->fd, name, 0);
+
+	if (r < 0 && errno == EISDIR) {
+		r = unlinkat(removal->fd, name, AT_REMOVEDIR);
+		if (r < 0 && (errno == ENOTEMPTY || errno == EEXIST))
+			return 1;
 	}
+	if (r < 0)
+		return errno == ENOENT ? 0 : -1;
 	removal->count++;
 	return 0;
 }

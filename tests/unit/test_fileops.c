@@ -995,6 +995,26 @@ static void trees_are_deleted_and_nothing_else(void **state)
 	expect_content("outside/a", "stays");
 }
 
+/* In a directory like /tmp, where others' files are not to be removed. */
+static void files_of_others_stay(void **state)
+{
+	enum { OTHER = 12345 };
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(mkdir("t", 0755) | mkdir("t/shared", 0755) | chmod("t/shared", 01777), 0);
+	make("t/shared/a", "other's");
+	if (chown("t/shared", OTHER, OTHER) < 0 || chown("t/shared/a", OTHER, OTHER) < 0)
+		skip();
+	FAILS(FILEOP_REMOVING, EPERM, FILEOP_DELETE, .path = "t/shared/a");
+	FAILS(FILEOP_REMOVING, EPERM, FILEOP_DELETE, .path = "t", .flags = FILEOP_RECURSIVE);
+	FAILS(FILEOP_OPENING, EACCES, FILEOP_WRITE, .path = "t/shared/a", .content = "ours");
+	chmod("t/shared/a", 0666);
+	DONE(FILEOP_WRITE, .path = "t/shared/a", .content = "ours");
+	assert_int_equal(stat_of("t/shared/a").st_uid, OTHER);
+	expect_content("t/shared/a", "ours");
+}
+
 static bool one_is_gone(int dir)
 {
 	char name[20];
@@ -1312,6 +1332,7 @@ static int run_as(uid_t uid)
 		TEST(long_names_end_at_the_longest_path),
 		TEST(names_are_deleted),
 		TEST(trees_are_deleted_and_nothing_else),
+		TEST(files_of_others_stay),
 		TEST(what_is_moved_out_is_not_followed),
 		TEST(names_are_moved),
 		TEST(files_are_moved_to_another_mount),
