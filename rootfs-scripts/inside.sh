@@ -142,8 +142,10 @@ not_of_image() {
 
 # One file of records is an archive with two blocks of zeros at its end, without which it can be gone on with.
 archive() {
-	tar -c -b 1 -f - --format=posix --pax-option='delete=atime,delete=ctime,exthdr.name=%d/PaxHeaders/%f' --numeric-owner \
-		--no-recursion --mtime="@$EPOCH" --clamp-mtime "$@" | head -c -1024
+	{
+		tar -c -b 1 -f - --format=posix --pax-option='delete=atime,delete=ctime,exthdr.name=%d/PaxHeaders/%f' \
+			--numeric-owner --no-recursion --mtime="@$EPOCH" --clamp-mtime "$@" || : >"$work/broken"
+	} | head -c -1024
 }
 
 # The entries in $work/paths, those of other owners than root last, and then whiteouts for $work/gone.
@@ -167,6 +169,7 @@ layer() {
 	(cd "$work/white" && find . -type f | sort_bytes >"$work/white-paths" &&
 		archive --owner=0 --group=0 -T "$work/white-paths")
 	head -c 10240 /dev/zero
+	: >"$work/complete"
 }
 
 # mawk makes no directories.
@@ -224,3 +227,8 @@ layer)
 	layer | gzip -n >&3
 	;;
 esac
+# Of a pipeline only the last program's status is seen.
+if [ ! -e "$work/complete" ] || [ -e "$work/broken" ]; then
+	echo "the layer could not be written"
+	exit 1
+fi

@@ -21,7 +21,7 @@ me=${0##*/}
 here=$(cd "$(dirname "$0")" && pwd)
 
 die() { # in one line, whatever is in the words
-	printf '%s: %s\n' "$me" "$(echo "$*" | tr '\n' ' ')" >&2
+	printf '%s: %s\n' "$me" "$(echo "$*" | tr '\n' ' ' | sed 's/ *$//')" >&2
 	exit 1
 }
 
@@ -208,7 +208,7 @@ logged() {
 }
 
 update() {
-	say "reading which packages $suite has"
+	say "reading which packages $suite has at $mirror"
 	logged own_apt update || die "the lists of packages could not be fetched: see above;" \
 		"is there a suite \"$suite\" at $mirror, signed by $keyring?"
 }
@@ -305,8 +305,11 @@ write_layout() {
 	fi
 	media=application/vnd.oci.image
 	if [ -e "$work/layer" ]; then
+		mkfifo "$work/pipe"
 		layers=${layers:+$layers,}$(descriptor $media.layer.v1.tar+gzip "$work/layer")
-		diff_ids="${diff_ids:+$diff_ids,}\"sha256:$(gzip -dc "$work/layer" | sha256sum | cut -c 1-64)\""
+		gzip -dc "$work/layer" >"$work/pipe" || die "the layer is not whole: is the disk of $cache full?" &
+		diff_ids="${diff_ids:+$diff_ids,}\"sha256:$(sha256sum <"$work/pipe" | cut -c 1-64)\""
+		wait $! || exit 1
 		created=$(iso_date "$epoch")
 		history=${history:+$history,}$(printf '{"created":"%s","created_by":"nsbox rootfs-scripts/%s"}' "$created" "$name")
 		put_blob "$work/layer"

@@ -238,6 +238,13 @@ exec {harness.nsbox_path} "$@"
     wrapper.chmod(0o755)
     done = refused(script("debian", "--nsbox", wrapper, env=environment(place)), "installing failed")
     check("dpkg: error: it broke" in done.errors, done.describe())
+    # A layer of which the end is missing, though all programs were content.
+    wrapper.write_text(f"""#!/bin/sh
+case " $* " in *inside.sh*) {harness.nsbox_path} "$@" | head -c 5000000 ;; *) exec {harness.nsbox_path} "$@" ;; esac
+""")
+    refused(script("debian", "--nsbox", wrapper, env=environment(place)), "the layer is not whole")
+    cache = place.home / ".cache/nsbox/rootfs"
+    check(not (cache / "built").exists() and not os.listdir(cache / "tmp"), "something is left in the cache")
     check(not place.store.exists(), "a store was made")
 
 

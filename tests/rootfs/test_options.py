@@ -132,7 +132,7 @@ def _(place):
     refused(script("debian", "--cache", place.folder / "file/cache", env=environment(place)), "cannot be made")
     small = place.folder / "small"
     small.mkdir()
-    for size in ("30m", "160m", "240m"):  # lists, packages, the root of them
+    for size in ("30m", "160m"):  # lists, the root of the packages
         words = f"""mount -t tmpfs -o size={size} none {small} && {FOLDER}/debian --cache {small}/cache --quiet
             echo status $?; ls -A {small}/cache/tmp; ! ls -A {small}/cache/built 2>/dev/null"""
         seen = run("unshare", "-m" if IS_ROOT else "-Urm", "sh", "-c", f"exec 2>&1; {words}", env=environment(place), timeout=300)
