@@ -151,11 +151,21 @@ static void start_worker(void)
 
 /* --- answers --- */
 
+/* libFuzzer's timer interrupts. */
 static size_t receive(int fd, void *data, size_t size)
 {
-	ssize_t n = size ? recv(fd, data, size, MSG_WAITALL) : 0;
+	size_t length = 0;
 
-	return n > 0 ? (size_t)n : 0;
+	while (length < size) {
+		ssize_t n = recv(fd, (char *)data + length, size - length, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		length += (size_t)n;
+	}
+	return length;
 }
 
 static void check_listing(int fd)
