@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The agent's end: requests, with the body of an exec and any number of descriptors. It is the agent itself,
- * with the calls replaced that would start, signal or end a process. A command that it would start must have
+ * with what would start, signal or end a process replaced. A command that it would start must have
  * arguments, environment and directory that lie in the body whole; and what agent_pack_exec packs must come
  * out as it went in.
  *
@@ -19,7 +19,7 @@
 
 #include "fuzz/fuzz.h"
 
-enum { FLAG_RAW = 1, FLAG_NO_PROCESS = 2, STRINGS_MAX = 16, COMMAND = 4711 };
+enum { FLAG_RAW = 1, FLAG_NO_PROCESS = 2, FLAG_RUNNING = 4, FLAG_SESSION = 8, STRINGS_MAX = 16, COMMAND = 4711 };
 
 static jmp_buf ended;
 static const char *body;
@@ -49,17 +49,18 @@ static void *fake_mmap(void *at, size_t length, int protection, int how, int fd,
 	return mapped;
 }
 
-static int fake_clone(int (*start)(void *), void *stack, int how, void *data);
-
 #define _exit fake_exit
 #define kill fake_kill
 #define mmap fake_mmap
-#define clone fake_clone
+#define command_start fake_command_start
+#define keepers_start fake_keepers_start
+#define keepers_serve_file fake_keepers_serve_file
+#define keepers_signal fake_keepers_signal
+#define keepers_end fake_keepers_end
 #include "sandbox/agent.c"
 #undef _exit
 #undef kill
 #undef mmap
-#undef clone
 
 static bool in_body(const char *text)
 {
@@ -75,19 +76,49 @@ static void check_strings(char *const *strings)
 	require(!wanted || !*wanted++, "none is left out");
 }
 
-static int fake_clone(int (*start)(void *), void *stack, int how, void *data)
+static void take_exec(const struct agent_exec *exec)
 {
-	const struct agent_exec *exec = ((struct start *)data)->exec;
-
 	ran = true;
 	require(exec->argv[0] != NULL, "there is a command");
 	check_strings(exec->argv);
 	check_strings(exec->env);
 	require(!exec->cwd || in_body(exec->cwd), "the directory is in the body");
-	if (!no_process)
-		return COMMAND;
-	errno = EAGAIN;
-	return -1;
+	for (int i = 0; i < 3; i++)
+		close(exec->fds[i]);
+	if (exec->cgroup_procs >= 0)
+		close(exec->cgroup_procs);
+}
+
+pid_t fake_command_start(
+	const struct agent_exec *exec, const struct agent_limits *limits, struct command_failure *ret)
+{
+	take_exec(exec);
+	*ret = (struct command_failure){.errnum = no_process ? EAGAIN : 0};
+	return no_process ? -1 : COMMAND;
+}
+
+pid_t fake_keepers_start(uint32_t id, const struct agent_exec *exec, const struct agent_limits *limits)
+{
+	require(limits->session, "only a session has several commands");
+	take_exec(exec);
+	return no_process ? 0 : COMMAND;
+}
+
+bool fake_keepers_serve_file(
+	uint32_t id, const void *request, size_t length, int channel, const char *directory)
+{
+	require(request == (const void *)body && length == body_length, "the request is the body");
+	require(fcntl(channel, F_GETFD) >= 0, "the channel is open");
+	ran = true;
+	return !no_process;
+}
+
+void fake_keepers_signal(uint32_t id, int number)
+{
+}
+
+void fake_keepers_end(uint32_t id)
+{
 }
 
 /* The lines of `text`: the first half arguments, the rest environment. Returns the body's descriptor. */
@@ -120,6 +151,8 @@ static void send_request(struct input *input, int socket, int packed)
 	request.has_cgroup = take_byte(input);
 	request.more = take_byte(input);
 	take_bytes(input, &request.value, take_byte(input) % 5);
+	request.id = (uint32_t)request.value;
+	request.terminal = request.more & 2;
 	for (int i = 1; i < count; i++)
 		fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
 	wire_send(socket, &request, sizeof request - (type == 255), fds, count, 1);
@@ -155,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ran = false;
 	require(packed >= 0, "an exec can be packed");
 	require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0, "a socket can be made");
-	agent = (struct agent){.socket = sockets[1], .sigchld = -1, .command = flags & 4 ? COMMAND : 0};
+	agent = (struct agent){.socket = sockets[1], .sigchld = -1, .limits.session = flags & FLAG_SESSION, .command = flags & FLAG_RUNNING ? COMMAND : 0};
 	send_request(&head, sockets[0], packed);
 	exits = setjmp(ended);
 	if (!exits) {
