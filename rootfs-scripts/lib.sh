@@ -35,7 +35,7 @@ usage() {
 		Builds the image localhost/nsbox/$name, $title, from Debian's packages, without root and without
 		Docker, and puts it into the store of nsbox: nsbox run --image localhost/nsbox/$name
 
-		  --suite NAME          of Debian, bookworm or later ($suite)
+		  --suite NAME          of Debian ($suite; bookworm works, too)
 		  --mirror URI          where packages come from (apt's own here, on Debian; else $default_mirror)
 		  --security-mirror URI for security updates; none: without them (likewise; $default_security)
 		  --include NAME[,NAME] more packages
