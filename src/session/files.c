@@ -134,6 +134,8 @@ void file_work_step(struct session *session, struct file_work *work, short event
 	if (!work->ended && session_now_us() >= work->deadline_us) {
 		struct error ignored;
 
+		/* Closed, the channel tells the worker to take back what it began; one that is stuck does not hear that. */
+		close_fd(&work->channel);
 		sandbox_end_command(&session->sandbox, work->id, &ignored);
 		work->overdue = work->ended = true;
 	}

@@ -572,9 +572,7 @@ void job_cancel(struct session *session, struct job *job)
 		close_streams(job);
 		job_free(job);
 	} else if (job->state == JOB_FILE || job->state == JOB_FILES) {
-		struct error ignored;
-
-		sandbox_end_command(&session->sandbox, job->work.id, &ignored);
+		/* The worker sees its channel closed, takes back what it began, and ends. */
 		job_free(job);
 	}
 }
