@@ -150,6 +150,12 @@ static int choose(const struct language *language, struct run_options *options, 
 		language, policy_of(options), options->user_given, &options->spec, &missing, err);
 	if (r > 0)
 		return fetch(missing, options, err);
+	/* Images may be none of the caller's business: what is wrong with the store need not stop the host's toolchain. */
+	if (r < 0 && err->hint[0]) {
+		cleanup_free char *before = xstrdup(err->hint);
+
+		return error_hint(err, "%s; or take the host's toolchain with --image none", before);
+	}
 	if (r < 0 || remote || !told || (options->pull == PULL_MISSING && options->spec.root == ROOT_IMAGE))
 		return r;
 	error_set(err, 0, "--pull: no image of %s is known that could be fetched", language_title(language));

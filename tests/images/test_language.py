@@ -159,6 +159,23 @@ def _(place):
         server.refused("bash", LOCAL, "nsbox images rm")
 
 
+@test("lang: a store that others can change: said, and no reason not to take the host's toolchain", BUSYBOX)
+def _(place):
+    describe(place, needs=[{"program": "bash"}], run={"argv": ["bash", "{source}"]})
+    equal(toy(place, "echo host").ok().output, "host\n", "without a store")
+    add(place, LOCAL, [toolchain()])
+    place.store.chmod(0o777)
+    done = toy(place, "echo host")
+    done.refused("the store .* can be changed by others")
+    check("--image none" in done.errors, done.describe())
+    equal(toy(place, "echo host", "--image", "none").ok().output, "host\n", "--image none")
+    with Server(place) as server:
+        server.refused("can be changed by others")
+    for variables in ({"NSBOX_STORE": ""}, {"NSBOX_STORE": "", "HOME": "/nonexistent"}, {"NSBOX_STORE": "/nonexistent/store"}):
+        done = place.nsbox("run", "--lang", "bash", "-c", "echo host", env=variables)
+        equal(done.ok().output, "host\n", f"with {variables}")
+
+
 @test("lang: programs as the layers show them: links, whiteouts, opaque directories", BUSYBOX)
 def _(place):
     describe(place)
