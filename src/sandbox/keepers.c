@@ -33,6 +33,7 @@ enum {
 	PASSES_MAX = 2000,
 	PASSES_AT_ONCE = 5, /* before there is a pause of PAUSE_NS between two */
 	PAUSE_NS = 1000000,
+	STAT_THREADS = 20, /* of the fields of proc(5)'s stat */
 };
 
 /* What a keeper tells of its command, in memory that it shares with the agent. The code cannot reach it. */
@@ -225,13 +226,14 @@ static struct process processes[PROCESSES_MAX];
 static size_t processes_count;
 
 /*
- * State and parent of a process, from proc(5)'s stat; the name in it may have any characters. False: it is gone, or
- * dead.
+ * State, parent and threads of a process, from proc(5)'s stat; the name in it may have any characters. False: it is
+ * gone, or dead. One whose first thread alone has ended is not, though it seems to be a zombie.
  */
 static bool read_parent(int proc, const char *name, pid_t *ret)
 {
 	char path[32], text[512], *next;
 	cleanup_close int fd = -1;
+	bool dead;
 	ssize_t n;
 
 	strcpy(path, name);
@@ -242,10 +244,13 @@ static bool read_parent(int proc, const char *name, pid_t *ret)
 		return false;
 	text[n] = '\0';
 	next = strrchr(text, ')');
-	if (!next || strlen(next) < 5 || next[2] == 'Z' || next[2] == 'X')
+	if (!next || strlen(next) < 5)
 		return false;
+	dead = next[2] == 'Z' || next[2] == 'X';
 	*ret = atoi(next + 4);
-	return true;
+	for (int field = 2; next && field < STAT_THREADS; field++)
+		next = strchr(next + 1, ' ');
+	return !dead || (next && atoi(next) > 1);
 }
 
 struct raw_entry { /* of getdents64(2) */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -229,6 +230,22 @@ static void what_it_leaves_ends_with_it(void **state)
 	expect_processes(1);
 }
 
+/* Its first thread ends before the others, as it may: proc(5) has it as a zombie then. */
+static void one_that_seems_dead_is_ended(void **state)
+{
+	char script[512];
+	int fd;
+
+	snprintf(script, sizeof script,
+		"(setsid perl -Mthreads -e 'threads->create(sub { sleep 1000 }); syscall(%d, 0)' >/dev/null 2>&1 &); "
+		"while ! grep -qs Z.*zombie /proc/[1-9]*/status; do sleep 0.1; done; echo done",
+		SYS_exit);
+	fd = start(1, script);
+	assert_int_equal(ended_with(1), 0);
+	assert_string_equal(read_all(fd), "done\n");
+	expect_processes(1);
+}
+
 static void one_is_ended_and_the_others_go_on(void **state)
 {
 	int first = start(1, "echo up; (setsid sleep 1000 &); sleep 1000"),
@@ -384,6 +401,7 @@ int main(int argc, char **argv, char **envp)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(several_at_a_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_it_leaves_ends_with_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_that_seems_dead_is_ended, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			one_is_ended_and_the_others_go_on, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_fork_bomb_is_ended, set_up, tear_down),
