@@ -246,6 +246,7 @@ static int make_session(
 	struct run_options *options, const struct session_times *times, struct error *err)
 {
 	char id[SESSION_ID_SIZE];
+	struct session_warnings warnings;
 
 	if (options->operands[1])
 		return error_set(
@@ -253,8 +254,11 @@ static int make_session(
 	if (refuse_foreign(options, err) < 0 || run_build_spec(options, err) < 0)
 		return -1;
 	options->spec.session = true;
-	if (session_create(&options->spec, times, id, err) < 0)
+	if (session_create(&options->spec, times, id, &warnings, err) < 0)
 		return -1;
+	for (size_t i = 0; i < warnings.count; i++)
+		if (i + 1 != warnings.limits || options->limits_given)
+			fprintf(stderr, "nsbox: warning: %s\n", warnings.texts[i]);
 	puts(id);
 	return 0;
 }

@@ -28,6 +28,7 @@
 #include "util/base64.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/parse.h"
 
 enum {
@@ -691,10 +692,20 @@ static int take_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Says how it went, to who waits: an empty text is success. */
-static void say_ready(int fd, const struct error *err)
+/* How it went, for who waits. An empty text is success. */
+struct ready {
+	struct error error;
+	struct session_warnings warnings;
+};
+
+static void say_ready(int fd, const struct error *err, const struct run_result *walls)
 {
-	(void)!write(fd, err, sizeof *err);
+	struct ready ready = {.error = *err};
+
+	ready.warnings.count = walls->warnings_count;
+	ready.warnings.limits = walls->limits_warning;
+	memcpy(ready.warnings.texts, walls->warnings, sizeof ready.warnings.texts);
+	(void)!write_whole(fd, &ready, sizeof ready);
 	close(fd);
 }
 
@@ -727,10 +738,10 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	if (chdir("/") < 0 || create_sandbox(session, &err) < 0) {
 		take_down(session);
 		session_remove(place, id);
-		say_ready(ready, &err);
+		say_ready(ready, &err, &session->walls);
 		_exit(1);
 	}
-	say_ready(ready, &err);
+	say_ready(ready, &err, &session->walls);
 	while (!session->ending)
 		turn(session, signals);
 	end(session);
@@ -738,9 +749,9 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 }
 
 /* Reads what say_ready says. */
-static int wait_until_ready(int fd, struct error *err)
+static int wait_until_ready(int fd, struct session_warnings *ret, struct error *err)
 {
-	struct error said;
+	struct ready said;
 	size_t length = 0;
 	ssize_t n;
 
@@ -751,14 +762,15 @@ static int wait_until_ready(int fd, struct error *err)
 	if (length != sizeof said)
 		return error_set(
 			err, 0, "the session's supervisor was killed while it was being made");
-	if (!said.text[0])
+	*ret = said.warnings;
+	if (!said.error.text[0])
 		return 0;
-	*err = said;
+	*err = said.error;
 	return -1;
 }
 
 int session_create(const struct spec *spec, const struct session_times *times,
-	char ret_id[SESSION_ID_SIZE], struct error *err)
+	char ret_id[SESSION_ID_SIZE], struct session_warnings *ret_warnings, struct error *err)
 {
 	cleanup_close int place = session_place_open(true, err), listener = -1;
 	int ends[2], r;
@@ -775,7 +787,7 @@ int session_create(const struct spec *spec, const struct session_times *times,
 	}
 	close(ends[1]);
 	r = pid < 0 ? error_set(err, errno, "starting the session's supervisor")
-		    : wait_until_ready(ends[0], err);
+		    : wait_until_ready(ends[0], ret_warnings, err);
 	close(ends[0]);
 	if (r < 0) {
 		session_remove(place, ret_id);

@@ -27,6 +27,7 @@
 
 #include <stdint.h>
 
+#include "sandbox/result.h"
 #include "session/place.h"
 
 struct spec;
@@ -42,11 +43,20 @@ enum {
 };
 
 /*
+ * Where the sandbox is weaker than asked or usual: sentences; `limits`: 1 + the index of the one that no cgroup
+ * enforces limits.
+ */
+struct session_warnings {
+	size_t count, limits;
+	char texts[RESULT_WARNINGS_MAX][ERROR_TEXT_MAX];
+};
+
+/*
  * Makes a session of `spec` (spec->session must be set, and its filters loaded), by a process of its own that has
  * nothing of the caller's but descriptors that the spec's image needs. Returns 0 with its id once it can be used.
  * The caller must have one thread.
  */
 int session_create(const struct spec *spec, const struct session_times *times,
-	char ret_id[SESSION_ID_SIZE], struct error *err);
+	char ret_id[SESSION_ID_SIZE], struct session_warnings *ret_warnings, struct error *err);
 
 #endif

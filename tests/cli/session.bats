@@ -215,6 +215,18 @@ info() {
   [[ $stderr = *"annot fork"* ]]
 }
 
+@test "where the sandbox is weaker than was asked for, that is said when it is made" {
+  [ "$(tier)" = watcher ] || skip "there is a cgroup"
+  run --separate-stderr "$nsbox" session new -m 64m
+  [ "$status" = 0 ]
+  [[ $stderr = "nsbox: warning: "*cgroup* ]]
+  run --separate-stderr "$nsbox" session new
+  [ -z "$stderr" ]
+  run --separate-stderr "$nsbox" session new --require-cgroup
+  [ "$status" = 125 ]
+  [[ $stderr = "nsbox: "*cgroup* ]]
+}
+
 @test "result as JSON" {
   session
   observe "$nsbox" session exec --json "$id" sh -c 'echo out; echo err >&2; exit 4'
@@ -247,11 +259,13 @@ info() {
 }
 
 @test "its time: without requests, and all in all" {
-  session --idle 1s
-  "$nsbox" session exec "$id" sleep 2
-  sleep 0.5
+  session --idle 3s
+  "$nsbox" session exec "$id" sleep 4
   [ "$("$nsbox" session ls -q)" = "$id" ]
-  sleep 1.5
+  for _ in {1..100}; do
+    [ "$("$nsbox" session ls -q)" ] || break
+    sleep 0.1
+  done
   [ -z "$("$nsbox" session ls -q)" ]
   session --life 1s
   run "$nsbox" session exec "$id" sleep 60
