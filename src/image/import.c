@@ -591,7 +591,7 @@ static int import_archive(
 	int r;
 
 	if (describe_file(fd, &blob, err) < 0 ||
-		unpacker_start(import->store, fd, blob.media, &unpacker, err) < 0)
+		unpacker_start(import->store, fd, blob.media, true, &unpacker, err) < 0)
 		return -1;
 	unpacker_progress(&unpacker, blob.size, true);
 	r = unpacker_finish(&unpacker, &result, err);

@@ -139,8 +139,8 @@ static int begin_layer(struct install *install, struct layer *layer, struct erro
 	layer->elsewhere = false;
 	layer->held = *layer->descriptor;
 	layer->first = layer->blob.written;
-	if (unpacker_start(
-		    install->store, layer->blob.fd, layer->descriptor->media, unpacker, err) < 0)
+	if (unpacker_start(install->store, layer->blob.fd, layer->descriptor->media,
+		    layer->number == 0, unpacker, err) < 0)
 		return -1;
 	unpacker_progress(unpacker, layer->blob.written, state == BLOB_THERE);
 	layer->state = state == BLOB_THERE ? LAYER_UNPACKING : LAYER_COMING;
@@ -377,6 +377,9 @@ static bool hides(int tree, const char *path)
 			return true;
 		if (!path[length])
 			return false;
+		/* A file, or a whiteout that is one. */
+		if (S_ISREG(st.st_mode))
+			return true;
 		close_fd(&fd);
 		fd = open_in_root(
 			tree, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS);

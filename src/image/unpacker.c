@@ -93,8 +93,8 @@ static const char *compression_of(enum media media)
 	return media == MEDIA_LAYER_GZIP ? "gzip" : media == MEDIA_LAYER_ZSTD ? "zstd" : "tar";
 }
 
-int unpacker_start(const struct store *store, int blob, enum media media, struct unpacker *ret,
-	struct error *err)
+int unpacker_start(const struct store *store, int blob, enum media media, bool lowest,
+	struct unpacker *ret, struct error *err)
 {
 	char bytes[WORD_SIZE], ratio[WORD_SIZE], entries[WORD_SIZE];
 	char *words[8] = {(char *)"nsbox-unpack", (char *)compression_of(media)};
@@ -103,6 +103,8 @@ int unpacker_start(const struct store *store, int blob, enum media media, struct
 	int r = -1;
 
 	*ret = UNPACKER_NONE;
+	if (lowest)
+		words[count++] = (char *)"lowest";
 	if (geteuid() == 0)
 		words[count++] = (char *)"owners";
 	snprintf(bytes, sizeof bytes, "%" PRIu64, UNPACK_BYTES_MAX);

@@ -36,10 +36,10 @@ struct unpacker {
 
 /*
  * Starts unpacking `blob` (a descriptor, which stays the caller's) of the type `media` into a new directory in the
- * store's tmp.
+ * store's tmp. `lowest`: there is no layer below.
  */
-int unpacker_start(const struct store *store, int blob, enum media media, struct unpacker *ret,
-	struct error *err);
+int unpacker_start(const struct store *store, int blob, enum media media, bool lowest,
+	struct unpacker *ret, struct error *err);
 
 /* Says that the blob has `size` bytes now, and whether these are all. */
 void unpacker_progress(const struct unpacker *unpacker, uint64_t size, bool final);

@@ -287,7 +287,7 @@ int confine_system_calls(struct error *err)
 		SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect),
 		SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(futex), SCMP_SYS(rt_sigreturn),
 		SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction), SCMP_SYS(restart_syscall),
-		SCMP_SYS(sched_yield), SCMP_SYS(clock_gettime), SCMP_SYS(getpid),
+		SCMP_SYS(sched_yield), SCMP_SYS(clock_gettime), SCMP_SYS(getpid), SCMP_SYS(uname),
 		SCMP_SYS(sysinfo) /* qsort(3) */, SCMP_SYS(gettid), SCMP_SYS(tgkill),
 		SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(getrandom), SCMP_SYS(exit),
 		SCMP_SYS(exit_group)};

@@ -18,6 +18,7 @@ struct layer_limits {
 };
 
 struct layer_options {
+	bool lowest; /* there is no layer below */
 	bool owners; /* the tree sets owners; attributes of the kernel's security modules can be set */
 	struct layer_limits limits;
 };

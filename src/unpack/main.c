@@ -2,7 +2,7 @@
 /*
  * nsbox-unpack: unpacks one layer, confined to its directory. nsbox-image starts it; nobody else does.
  *
- *     nsbox-unpack tar|gzip|zstd [owners] BYTES RATIO ENTRIES
+ *     nsbox-unpack tar|gzip|zstd [lowest] [owners] BYTES RATIO ENTRIES
  *     nsbox-unpack settle [owners] FD…     the directories of the layers below, the topmost first
  *
  * Its descriptors and what it says are in unpack/wire.h.
@@ -74,6 +74,8 @@ static int parse_arguments(char **words, struct arguments *ret)
 	else if (!ret->settle && strcmp(*words, "tar") != 0)
 		return -1;
 	words++;
+	ret->layer.lowest = !ret->settle && *words && strcmp(*words, "lowest") == 0;
+	words += ret->layer.lowest;
 	ret->layer.owners = *words && strcmp(*words, "owners") == 0;
 	words += ret->layer.owners;
 	if (ret->settle)
@@ -105,7 +107,7 @@ static int unpack(
 		    &stream, err) < 0 ||
 		confine_system_calls(err) < 0)
 		return -1;
-	tree = tree_new(root, UNPACK_NOTES, arguments->layer.owners);
+	tree = tree_new(root, UNPACK_NOTES, arguments->layer.owners, arguments->layer.lowest);
 	if (layer_unpack(stream, tree, &arguments->layer, result, err) < 0)
 		return -1;
 	strcpy(result->digest, "sha256:");

@@ -14,6 +14,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "sandbox/features.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -29,7 +30,7 @@ struct directory {
 
 struct tree {
 	int root, notes;
-	bool owners;
+	bool owners, lowest;
 	uint32_t notes_count;
 	size_t notes_bytes;
 	bool opaque; /* the root */
@@ -44,16 +45,19 @@ struct tree {
 	size_t directories_count, directories_room;
 	char **implied; /* paths of those that it has something in */
 	size_t implied_count, implied_room;
+	char **marked; /* paths of whiteouts that are marked files */
+	size_t marked_count, marked_room;
 	size_t names_bytes; /* of memory for all of them */
 };
 
-struct tree *tree_new(int root, int notes, bool owners)
+struct tree *tree_new(int root, int notes, bool owners, bool lowest)
 {
 	struct tree *tree = xcalloc(1, sizeof *tree);
 
 	tree->root = root;
 	tree->notes = notes;
 	tree->owners = owners;
+	tree->lowest = lowest;
 	tree->fds[0] = root;
 	return tree;
 }
@@ -104,16 +108,29 @@ static int remember_directory(
 	return 0;
 }
 
-static int remember_implied(struct tree *tree, const char *path, struct error *err)
+static int remember_path(struct tree *tree, const char *path, char ***list, size_t *count,
+	size_t *room, struct error *err)
 {
 	if (count_name(tree, path, err) < 0)
 		return -1;
-	if (tree->implied_count == tree->implied_room) {
-		tree->implied_room = tree->implied_room ? 2 * tree->implied_room : 64;
-		tree->implied = xrealloc(tree->implied, tree->implied_room, sizeof *tree->implied);
+	if (*count == *room) {
+		*room = *room ? 2 * *room : 64;
+		*list = xrealloc(*list, *room, sizeof **list);
 	}
-	tree->implied[tree->implied_count++] = xstrdup(path);
+	(*list)[(*count)++] = xstrdup(path);
 	return 0;
+}
+
+static int remember_implied(struct tree *tree, const char *path, struct error *err)
+{
+	return remember_path(
+		tree, path, &tree->implied, &tree->implied_count, &tree->implied_room, err);
+}
+
+static int remember_marked(struct tree *tree, const char *path, struct error *err)
+{
+	return remember_path(
+		tree, path, &tree->marked, &tree->marked_count, &tree->marked_room, err);
 }
 
 /* --- the way to a directory --- */
@@ -148,14 +165,91 @@ static int open_directory(int dir, const char *name)
 	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static bool is_whiteout(const struct stat *st)
+/* --- removal, as overlayfs reads it --- */
+
+static const char opaque_attribute[] = "user.overlay.opaque",
+		  whiteout_attribute[] = "user.overlay.whiteout";
+
+/* The value of the first attribute: y, x, or 0. */
+static char opaqueness(int dir)
 {
-	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+	char value;
+
+	return fgetxattr(dir, opaque_attribute, &value, 1) == 1 ? value : '\0';
+}
+
+/* A whiteout that is an empty file. */
+static bool is_marked(int dir, const char *name)
+{
+	cleanup_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	char value;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0 &&
+	       fgetxattr(fd, whiteout_attribute, &value, 1) >= 0;
+}
+
+static bool is_whiteout(int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	return S_ISCHR(st.st_mode) ? st.st_rdev == makedev(0, 0)
+				   : S_ISREG(st.st_mode) && is_marked(dir, name);
+}
+
+/*
+ * overlayfs has no devices 0/0 in it, since they would be whiteouts of its own: not in a container whose file system it
+ * is. Since Linux 6.8 an empty file with an attribute is a whiteout too, where the directory is marked with an x in place of
+ * the y of an opaque one (Documentation/filesystems/overlayfs.rst, «whiteouts and opaque directories»). Not in the lowest
+ * layer, nor in an opaque directory, where the file would show; there nothing is below that could.
+ */
+static int mark_removed(
+	struct tree *tree, int dir, const char *name, const char *path, struct error *err)
+{
+	cleanup_close int fd = -1;
+	char marked[2 * PATH_MAX];
+	int major_number, minor_number;
+
+	if (tree->lowest || opaqueness(dir) == 'y')
+		return 0;
+	kernel_version(&major_number, &minor_number);
+	if (major_number < 6 || (major_number == 6 && minor_number < 8)) {
+		error_set(err, EPERM, "marking %s as removed", path);
+		return error_hint(err,
+			"the store is on overlayfs, as in a container, and before Linux 6.8 that takes no whiteouts; "
+			"put it elsewhere: on a volume, or NSBOX_STORE=/dev/shm/nsbox");
+	}
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0 || fsetxattr(fd, whiteout_attribute, "y", 1, 0) < 0 ||
+		fsetxattr(dir, opaque_attribute, "x", 1, 0) < 0)
+		return error_set(err, errno, "marking %s as removed", path);
+	snprintf(marked, sizeof marked, "%s%s%s", tree->path, tree->depth ? "/" : "", name);
+	return remember_marked(tree, marked, err);
+}
+
+/* A directory with marked whiteouts becomes opaque: they would show. */
+static void remove_marked(int dir)
+{
+	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
+	struct dirent *entry;
+
+	while (stream && (entry = readdir(stream)))
+		if (is_marked(dir, entry->d_name))
+			unlinkat(dir, entry->d_name, 0);
+	if (stream)
+		closedir(stream);
+	else
+		close_fd(&copy);
 }
 
 static int set_opaque(int dir, const char *path, struct error *err)
 {
-	if (fsetxattr(dir, "user.overlay.opaque", "y", 1, 0) == 0)
+	if (opaqueness(dir) == 'x')
+		remove_marked(dir);
+	if (fsetxattr(dir, opaque_attribute, "y", 1, 0) == 0)
 		return 0;
 	error_set(err, errno, "marking %s as opaque", *path ? path : "/");
 	if (err->errnum == EOPNOTSUPP)
@@ -457,7 +551,6 @@ static int open_link_target(struct tree *tree, const char *target, struct error 
 	const char *slash = strrchr(target, '/');
 	size_t length = slash ? (size_t)(slash - target) : 0;
 	cleanup_close int dir = -1;
-	struct stat st;
 	int fd;
 
 	if (length >= sizeof parent)
@@ -471,7 +564,7 @@ static int open_link_target(struct tree *tree, const char *target, struct error 
 		errno = errno == ENOTDIR ? ENOENT : errno;
 		return -1;
 	}
-	if (fstat(fd, &st) == 0 && is_whiteout(&st)) {
+	if (is_whiteout(dir, slash ? slash + 1 : target)) {
 		close(fd);
 		errno = ENOENT;
 		return -1;
@@ -584,9 +677,11 @@ int tree_whiteout(struct tree *tree, const char *path, struct error *err)
 		return fd < 0 ? error_set(err, errno, "opening %s", path)
 			      : set_opaque(fd, path, err);
 	}
-	if (errno != ENOENT || mknodat(dir, name, S_IFCHR, makedev(0, 0)) < 0)
-		return error_set(err, errno, "marking %s as removed", path);
-	return 0;
+	if (errno == ENOENT && mknodat(dir, name, S_IFCHR, makedev(0, 0)) == 0)
+		return 0;
+	if (errno == EPERM)
+		return mark_removed(tree, dir, name, path, err);
+	return error_set(err, errno, "marking %s as removed", path);
 }
 
 int tree_opaque(struct tree *tree, const char *path, struct error *err)
@@ -648,6 +743,10 @@ static int note_implied(struct tree *tree, struct error *err)
 int tree_finish(struct tree *tree, uint32_t *ret_notes, bool *ret_opaque, struct error *err)
 {
 	climb_to(tree, 0);
+	/* Such a layer is the lowest. */
+	for (size_t i = 0; tree->opaque && i < tree->marked_count; i++)
+		if (is_marked(tree->root, tree->marked[i]))
+			unlinkat(tree->root, tree->marked[i], 0);
 	if (set_times(tree, err) < 0 || note_implied(tree, err) < 0)
 		return -1;
 	*ret_notes = tree->notes_count;
@@ -662,7 +761,10 @@ void tree_free(struct tree *tree)
 		free(tree->directories[i].path);
 	for (size_t i = 0; i < tree->implied_count; i++)
 		free(tree->implied[i]);
+	for (size_t i = 0; i < tree->marked_count; i++)
+		free(tree->marked[i]);
 	free(tree->directories);
 	free(tree->implied);
+	free(tree->marked);
 	free(tree);
 }

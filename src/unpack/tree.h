@@ -8,7 +8,8 @@
  * The process is confined to that directory, so no name leads out of it; links are followed here as they will be in
  * the image, from the layer's root. Only what is in this layer is seen: what depends on the layers below becomes
  * a note (unpack/wire.h). Removals are written as overlayfs reads them (Documentation/filesystems/overlayfs.rst): a
- * character device 0/0 for a name, the attribute user.overlay.opaque for what a directory had in it.
+ * character device 0/0 for a name, or on overlayfs itself an empty file with the attribute user.overlay.whiteout; the
+ * attribute user.overlay.opaque for what a directory had in it.
  *
  * Paths are relative, without «.», «..» or empty components.
  */
@@ -35,10 +36,10 @@ struct attributes {
 };
 
 /*
- * `root` stays the caller's. `owners`: set owners, else all is the caller's own. `notes` takes the notes. Ends the
+ * `root` stays the caller's. `owners`: set owners, else all is the caller's own. `lowest`: no layer is below. `notes` takes the notes. Ends the
  * process when there is no memory. Free it with tree_free.
  */
-struct tree *tree_new(int root, int notes, bool owners);
+struct tree *tree_new(int root, int notes, bool owners, bool lowest);
 
 /* Everything that could only be done once nothing comes into the directories any more; number of notes in *ret_notes, *ret_opaque: nothing below the layer shows. */
 int tree_finish(struct tree *tree, uint32_t *ret_notes, bool *ret_opaque, struct error *err);

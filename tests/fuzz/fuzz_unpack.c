@@ -250,7 +250,7 @@ static int unpack(struct stream *stream, const char *name, char **ret_notes, siz
 	require(mkdirat(place, name, 0755) == 0, "a directory can be made");
 	root = openat(place, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	enter(root);
-	tree = tree_new(root, notes, false);
+	tree = tree_new(root, notes, false, strcmp(name, "lower") == 0);
 	r = layer_unpack(stream, tree, &options, &result, &err);
 	if (r == 0)
 		r = tree_finish(tree, &result.notes, &opaque, &err);

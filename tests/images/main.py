@@ -9,6 +9,7 @@ import test_access  # noqa: F401
 import test_hostile  # noqa: F401
 import test_server  # noqa: F401
 import test_mirrors  # noqa: F401
+import test_places  # noqa: F401
 import test_store  # noqa: F401
 import test_run  # noqa: F401
 import test_language  # noqa: F401
