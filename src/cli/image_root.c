@@ -30,12 +30,14 @@ static int pull(const struct run_options *options, const char *name, struct erro
 }
 
 /* Fetches what is missing, and says so: that can take a while. */
-static int pull_missing(const struct run_options *options, const struct reference *reference, struct error *err)
+static int pull_missing(
+	const struct run_options *options, const struct reference *reference, struct error *err)
 {
 	char name[REFERENCE_MAX + 1];
 
 	reference_format_short(reference, name);
-	fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n", name, reference->registry);
+	fprintf(stderr, "nsbox: %s is not in the store; fetching it from %s\n", name,
+		reference->registry);
 	return pull(options, name, err);
 }
 
@@ -54,7 +56,8 @@ static int find_image(const struct run_options *options, struct image *ret, stru
 	if (!fetch || options->pull != PULL_ALWAYS)
 		r = image_open(&reference, ret, err);
 	if (r == 1 && fetch) {
-		if ((options->pull == PULL_ALWAYS ? pull(options, name, err) : pull_missing(options, &reference, err)) < 0)
+		if ((options->pull == PULL_ALWAYS ? pull(options, name, err)
+						  : pull_missing(options, &reference, err)) < 0)
 			return -1;
 		r = image_open(&reference, ret, err);
 	}
@@ -130,7 +133,8 @@ static int fetch(const char *name, struct run_options *options, struct error *er
 	int r;
 
 	if (reference_parse(name, &reference, err) < 0 ||
-		(options->pull == PULL_ALWAYS ? pull(options, name, err) : pull_missing(options, &reference, err)) < 0)
+		(options->pull == PULL_ALWAYS ? pull(options, name, err)
+					      : pull_missing(options, &reference, err)) < 0)
 		return -1;
 	r = image_choose_root(name, options->user_given, &options->spec, &missing, err);
 	return r > 0 ? image_missing(&reference, err) : r;
@@ -154,15 +158,19 @@ static int choose(const struct language *language, struct run_options *options, 
 	if (r < 0 && err->hint[0]) {
 		cleanup_free char *before = xstrdup(err->hint);
 
-		return error_hint(err, "%s; or take the host's toolchain with --image none", before);
+		return error_hint(
+			err, "%s; or take the host's toolchain with --image none", before);
 	}
-	if (r < 0 || remote || !told || (options->pull == PULL_MISSING && options->spec.root == ROOT_IMAGE))
+	if (r < 0 || remote || !told ||
+		(options->pull == PULL_MISSING && options->spec.root == ROOT_IMAGE))
 		return r;
-	error_set(err, 0, "--pull: no image of %s is known that could be fetched", language_title(language));
+	error_set(err, 0, "--pull: no image of %s is known that could be fetched",
+		language_title(language));
 	return error_hint(err, "name one with --image");
 }
 
-int image_root_for_language(const struct language *language, struct run_options *options, struct error *err)
+int image_root_for_language(
+	const struct language *language, struct run_options *options, struct error *err)
 {
 	struct image image;
 

@@ -73,8 +73,9 @@ static void ask_version(const struct language *language, struct spec *spec, char
 	struct error err = {0};
 
 	ret[0] = '\0';
-	if (language_prepare_version(language, spec, &err) == 0 && image_hold_layers(spec, &err) == 0 &&
-		spec_load_filters(spec, &err) == 0 && sandbox_run(spec, &control, &result) == 0) {
+	if (language_prepare_version(language, spec, &err) == 0 &&
+		image_hold_layers(spec, &err) == 0 && spec_load_filters(spec, &err) == 0 &&
+		sandbox_run(spec, &control, &result) == 0) {
 		cleanup_free char *output = warm_output_of(run_result_last(&result));
 
 		language_version_of(output, strlen(output), ret, size);
@@ -114,7 +115,8 @@ static void standing_free(struct standing *standing)
 }
 
 /* The language's image that the store has. Returns false where it has none. */
-static bool find_image(struct options *options, const struct language *language, struct standing *ret)
+static bool find_image(
+	struct options *options, const struct language *language, struct standing *ret)
 {
 	cleanup_free char *missing = NULL;
 	struct error err;
@@ -162,7 +164,8 @@ static void print_standing(const char *name, const struct standing *standing, bo
 		print_missing(name, "missing", &status->missing);
 		return;
 	}
-	printf("%-*s %-*s ", NAME_WIDTH, name, VERSION_WIDTH, standing->version[0] ? standing->version : "ready");
+	printf("%-*s %-*s ", NAME_WIDTH, name, VERSION_WIDTH,
+		standing->version[0] ? standing->version : "ready");
 	if (standing->spec.root == ROOT_IMAGE)
 		printf("image %s: ", standing->spec.root_path);
 	else if (said)
@@ -218,9 +221,9 @@ static json_t *image_to_json(const struct language *language, const struct stand
 
 static json_t *language_to_json(const struct language *language, const struct standing *used)
 {
-	json_t *object = json_pack("{s:s, s:s, s:o, s:s}", "name", language_name(language),
-		"title", language_title(language), "aliases",
-		strings_to_json(language_aliases(language)), "root", root_name(&used->spec));
+	json_t *object = json_pack("{s:s, s:s, s:o, s:s}", "name", language_name(language), "title",
+		language_title(language), "aliases", strings_to_json(language_aliases(language)),
+		"root", root_name(&used->spec));
 
 	add_standing(object, used);
 	return object;
@@ -240,8 +243,8 @@ static void show_broken(struct options *options, const char *name, const struct 
 }
 
 /* `used` is what nsbox run --lang takes, `image` the one in the store (NULL: none), `host` NULL with --rootfs. */
-static void show(struct options *options, const struct language *language, const struct standing *used,
-	const struct standing *host, const struct standing *image)
+static void show(struct options *options, const struct language *language,
+	const struct standing *used, const struct standing *host, const struct standing *image)
 {
 	cleanup_free char *remedy = language_image_remedy(language);
 
@@ -285,7 +288,8 @@ static void show_language(struct options *options, const struct language *langua
 
 /* --- --warm --- */
 
-static bool is_ready(const struct options *options, const struct language *language, const char *image)
+static bool is_ready(
+	const struct options *options, const struct language *language, const char *image)
 {
 	cleanup_free char *missing = NULL;
 	struct language_status status;
@@ -304,7 +308,8 @@ static bool is_ready(const struct options *options, const struct language *langu
 }
 
 /* The image whose toolchain is taken, malloc'd; NULL: the host's. */
-static char *image_to_warm(const struct options *options, const struct language *language, struct error *err)
+static char *image_to_warm(
+	const struct options *options, const struct language *language, struct error *err)
 {
 	enum image_policy policy =
 		options->policy == IMAGE_POLICY_HOST ? IMAGE_POLICY_HOST : IMAGE_POLICY_STORED;
@@ -313,7 +318,8 @@ static char *image_to_warm(const struct options *options, const struct language 
 	char *image = NULL;
 
 	spec_init(&spec);
-	if (language_choose_root(language, policy, false, &spec, &missing, err) == 0 && spec.root == ROOT_IMAGE)
+	if (language_choose_root(language, policy, false, &spec, &missing, err) == 0 &&
+		spec.root == ROOT_IMAGE)
 		image = xstrdup(spec.root_path);
 	spec_free(&spec);
 	return image;

@@ -120,7 +120,8 @@ static enum found follow(struct walk *walk, const char *path)
 		go_to_root(walk);
 	for (path += strspn(path, "/"); *path && found == DIRECTORY; path += strspn(path, "/")) {
 		size_t length = strcspn(path, "/");
-		cleanup_free char *name = xasprintf("%.*s", (int)length, path), *link = NULL, *rest = NULL;
+		cleanup_free char *name = xasprintf("%.*s", (int)length, path), *link = NULL,
+				  *rest = NULL;
 		cleanup_free char *here = NULL;
 
 		path += length;

@@ -11,7 +11,7 @@
 #include "image/commands.h"
 #include "image/install.h"
 
-enum { REDRAW_MS = 100, COLUMNS_DEFAULT = 80, BAR_WIDTH = 24, LINES_MAX = 20 };
+enum { REDRAW_MS = 100, COMING_MS = 1000, COLUMNS_DEFAULT = 80, BAR_WIDTH = 24, LINES_MAX = 20 };
 
 static uint64_t now_ms(void)
 {
@@ -98,6 +98,29 @@ static void show_done(const struct install *install, enum progress_style style)
 			       ", \"state\": \"%s\"}\n",
 				i + 1, install->count, layer->descriptor->digest,
 				layer->descriptor->size, layer->was_there ? "present" : "done");
+	}
+	fflush(stdout);
+}
+
+/* For a program that waits: about once a second, how much has come of each layer that is not there yet. */
+static void show_coming(const struct install *install)
+{
+	static uint64_t said_ms;
+	uint64_t now = now_ms();
+
+	if (said_ms == 0)
+		said_ms = now;
+	if (now - said_ms < COMING_MS)
+		return;
+	said_ms = now;
+	for (size_t i = 0; i < install->count; i++) {
+		const struct layer *layer = &install->layers[i];
+
+		if (layer->state == LAYER_COMING)
+			printf("{\"layer\": %zu, \"layers\": %zu, \"digest\": \"%s\", \"bytes\": %" PRIu64
+			       ", \"state\": \"coming\", \"come\": %" PRIu64 "}\n",
+				i + 1, install->count, layer->descriptor->digest,
+				layer->descriptor->size, arrived(layer));
 	}
 	fflush(stdout);
 }
@@ -195,4 +218,6 @@ void progress_show(void *data, const struct install *install)
 		show_bars(install);
 	else if (style != PROGRESS_NONE)
 		show_done(install, style);
+	if (style == PROGRESS_JSON)
+		show_coming(install);
 }

@@ -108,7 +108,8 @@ void image_set_root(const struct image *image, bool keep_user, struct spec *spec
 	spec->home = record->home && record->home[0] == '/' ? xstrdup(record->home) : NULL;
 }
 
-int image_choose_root(const char *image, bool keep_user, struct spec *spec, char **ret_missing, struct error *err)
+int image_choose_root(
+	const char *image, bool keep_user, struct spec *spec, char **ret_missing, struct error *err)
 {
 	char name[REFERENCE_MAX + 1];
 	struct reference reference;

@@ -33,7 +33,8 @@ int image_missing(const struct reference *reference, struct error *err);
 void image_set_root(const struct image *image, bool keep_user, struct spec *spec);
 
 /* All of that for the name of an image. Returns 1 where it is not in the store, with its short name in *ret_missing, malloc'd. */
-int image_choose_root(const char *image, bool keep_user, struct spec *spec, char **ret_missing, struct error *err);
+int image_choose_root(const char *image, bool keep_user, struct spec *spec, char **ret_missing,
+	struct error *err);
 
 /* The signal that its author wants it stopped with, 0: none is named. */
 int image_stop_signal(const struct image *image, uint32_t *ret, struct error *err);

@@ -21,7 +21,8 @@ static const char *const policy_names[] = {
 	[IMAGE_POLICY_PULL] = "pull",
 };
 
-int image_policy_parse(const char *what, const char *text, enum image_policy *ret, struct error *err)
+int image_policy_parse(
+	const char *what, const char *text, enum image_policy *ret, struct error *err)
 {
 	char buffer[QUOTED_MAX];
 
@@ -30,7 +31,8 @@ int image_policy_parse(const char *what, const char *text, enum image_policy *re
 			*ret = i;
 			return 0;
 		}
-	return error_set(err, 0, "%s: %s is not one of " IMAGE_POLICY_NAMES, what, quoted(text, buffer));
+	return error_set(
+		err, 0, "%s: %s is not one of " IMAGE_POLICY_NAMES, what, quoted(text, buffer));
 }
 
 const char *image_policy_name(enum image_policy policy)
@@ -41,7 +43,8 @@ const char *image_policy_name(enum image_policy policy)
 int language_choose_root(const struct language *language, enum image_policy policy, bool keep_user,
 	struct spec *spec, char **ret_missing, struct error *err)
 {
-	const char *const images[] = {language_local_image(language), language_remote_image(language)};
+	const char *const images[] = {
+		language_local_image(language), language_remote_image(language)};
 	char *missing = NULL;
 
 	if (policy == IMAGE_POLICY_HOST || (policy == IMAGE_POLICY_STORED && !store_is_there()))
@@ -70,7 +73,8 @@ static bool same_image(const char *one, const struct reference *other)
 	struct error unimportant;
 
 	return one && reference_parse(one, &reference, &unimportant) == 0 &&
-	       strcmp(reference_format(&reference, names[0]), reference_format(other, names[1])) == 0;
+	       strcmp(reference_format(&reference, names[0]), reference_format(other, names[1])) ==
+		       0;
 }
 
 bool language_has_image(const struct language *language, const char *image)
@@ -111,7 +115,8 @@ bool languages_have_image(const char *image)
 char *language_image_remedy(const struct language *language)
 {
 	static const char ours[] = "localhost/nsbox/";
-	const char *remote = language_remote_image(language), *local = language_local_image(language);
+	const char *remote = language_remote_image(language),
+		   *local = language_local_image(language);
 	bool built = language->image_local_named && strncmp(local, ours, strlen(ours)) == 0;
 	cleanup_free char *script = NULL;
 	char name[REFERENCE_MAX + 1];
@@ -125,8 +130,8 @@ char *language_image_remedy(const struct language *language)
 	}
 	if (!remote || reference_parse(remote, &reference, &unimportant) < 0)
 		return script ? xstrdup(script) : NULL;
-	return xasprintf("nsbox pull %s%s%s%s", reference_format_short(&reference, name), script ? " (or " : "",
-		script ? script : "", script ? ")" : "");
+	return xasprintf("nsbox pull %s%s%s%s", reference_format_short(&reference, name),
+		script ? " (or " : "", script ? script : "", script ? ")" : "");
 }
 
 void language_add_image_hint(const struct language *language, struct error *err)
@@ -138,5 +143,6 @@ void language_add_image_hint(const struct language *language, struct error *err)
 		return;
 	while (length > 0 && before[length - 1] == '.')
 		length--;
-	error_hint(err, "%.*s%sor have it in an image: %s", (int)length, before, length ? "; " : "", remedy);
+	error_hint(err, "%.*s%sor have it in an image: %s", (int)length, before, length ? "; " : "",
+		remedy);
 }

@@ -18,13 +18,14 @@ struct spec;
 enum image_policy {
 	IMAGE_POLICY_STORED, /* the language's image where the store has it, else the host */
 	IMAGE_POLICY_HOST,   /* the host, always */
-	IMAGE_POLICY_PULL,   /* the language's image, which is fetched where the store has none; the host where none is known */
+	IMAGE_POLICY_PULL, /* the language's image, which is fetched where the store has none; the host where none is known */
 };
 
 #define IMAGE_POLICY_NAMES "\"stored\", \"host\" or \"pull\""
 
 /* «stored», «host», «pull». Returns 0, or -1 with *err, in which `what` names the value. */
-int image_policy_parse(const char *what, const char *text, enum image_policy *ret, struct error *err);
+int image_policy_parse(
+	const char *what, const char *text, enum image_policy *ret, struct error *err);
 
 const char *image_policy_name(enum image_policy policy);
 

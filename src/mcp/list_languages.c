@@ -75,8 +75,8 @@ static json_t *image_to_json(const struct language *language)
 		json_object_set_new(object, "name", json_string(spec.root_path));
 		json_object_set_new(object, "digest", json_string(spec.root_digest));
 	} else {
-		object = json_pack("{s:b, s:s, s:s*}", "ready", 0, "missing", "no image of it is in the store",
-			"remedy", remedy);
+		object = json_pack("{s:b, s:s, s:s*}", "ready", 0, "missing",
+			"no image of it is in the store", "remedy", remedy);
 	}
 	spec_free(&spec);
 	return object;
@@ -196,33 +196,35 @@ static json_t *output_schema(void)
 {
 	json_t *properties = json_object();
 
-	json_object_set_new(properties, "name", property("string", "What execute_code takes as language"));
+	json_object_set_new(
+		properties, "name", property("string", "What execute_code takes as language"));
 	json_object_set_new(properties, "title", property("string", "What people call it"));
 	json_object_set_new(properties, "aliases", strings_property("Other names"));
 	json_object_set_new(properties, "root",
 		property("string", "Where execute_code runs it: host, or the name of an image"));
 	json_object_set_new(properties, "ready", property("boolean", "Whether it can run there"));
-	json_object_set_new(
-		properties, "version", property("string", "Of its toolchain there, where that says one"));
+	json_object_set_new(properties, "version",
+		property("string", "Of its toolchain there, where that says one"));
 	json_object_set_new(properties, "programs", strings_property("Of its toolchain there"));
 	json_object_set_new(properties, "digest", property("string", "Of the image's manifest"));
-	json_object_set_new(
-		properties, "missing", property("string", "What it lacks there; absent when it is ready"));
+	json_object_set_new(properties, "missing",
+		property("string", "What it lacks there; absent when it is ready"));
 	json_object_set_new(properties, "remedy", property("string", "How to get what is missing"));
 	json_object_set_new(properties, "host",
-		property("object", "With the host's toolchain: ready, version, programs, missing, remedy"));
+		property("object",
+			"With the host's toolchain: ready, version, programs, missing, remedy"));
 	json_object_set_new(properties, "image",
-		property("object", "In the image that is in the store: name, digest, ready, version, programs, missing, remedy"));
+		property("object",
+			"In the image that is in the store: name, digest, ready, version, programs, missing, remedy"));
 	return json_pack("{s:s, s:[s], s:{s:{s:s, s:s, s:{s:s, s:[s, s], s:o}}}}", "type", "object",
 		"required", "languages", "properties", "languages", "type", "array", "description",
-		"In alphabetical order", "items", "type", "object", "required", "name", "ready", "properties",
-		properties);
+		"In alphabetical order", "items", "type", "object", "required", "name", "ready",
+		"properties", properties);
 }
 
 static json_t *describe(const struct mcp_options *options)
 {
-	return json_pack(
-		"{s:s, s:s, s:s, s:{s:s, s:b}, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
+	return json_pack("{s:s, s:s, s:s, s:{s:s, s:b}, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
 		"list_languages", "title", "List languages", "description",
 		"The languages that execute_code knows: which are ready, in which version, with the host's toolchain or in "
 		"which image, and how to get what is missing for the others. Takes no arguments.",
@@ -244,8 +246,8 @@ static json_t *begin(const struct mcp_options *options, const json_t *arguments,
 
 	if (arguments_refuse_unknown(arguments, known, NULL, err) < 0)
 		return NULL;
-	return json_pack(
-		"{s:o, s:{}, s:i}", "languages", languages_to_json(options), "identities", "turn", -1);
+	return json_pack("{s:o, s:{}, s:i}", "languages", languages_to_json(options), "identities",
+		"turn", -1);
 }
 
 static json_t *part_of_turn(const json_t *state, size_t turn, json_t **ret_entry)
@@ -268,7 +270,8 @@ static void identity_key(const json_t *entry, size_t turn, char *ret, size_t siz
 
 static void note_version(json_t *state, size_t turn, const json_t *run)
 {
-	cleanup_free char *output = xasprintf("%s\n%s", string_of(run, "stdout"), string_of(run, "stderr"));
+	cleanup_free char *output =
+		xasprintf("%s\n%s", string_of(run, "stdout"), string_of(run, "stderr"));
 	char version[64], key[64];
 	const json_t *identity;
 	json_t *entry, *text;
@@ -287,8 +290,8 @@ static void note_version(json_t *state, size_t turn, const json_t *run)
 }
 
 /* Sets the version where it is known. */
-static bool is_known(
-	json_t *state, json_t *entry, size_t turn, const struct language *language, const struct spec *spec)
+static bool is_known(json_t *state, json_t *entry, size_t turn, const struct language *language,
+	const struct spec *spec)
 {
 	struct language_status status;
 	json_t *version = NULL;

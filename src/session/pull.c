@@ -16,21 +16,23 @@
 #include <unistd.h>
 
 #include "image/program.h"
+#include "report/report.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
-enum { PROGRESS_MS = 1000, LINE_SIZE = 1024, ERRORS_SIZE = 4096 };
+enum { PROGRESS_MS = 1000, LINE_SIZE = 1024, LAYERS_MAX = 400, ERRORS_SIZE = 4096 };
 
 struct pulling {
 	const char *name;
 	const struct run_control *control;
 	pid_t pid;
-	int output, errors;	   /* pipes of nsbox-image's */
-	char line[LINE_SIZE];	   /* of its output, not whole yet */
+	int output, errors;   /* pipes of nsbox-image's */
+	char line[LINE_SIZE]; /* of its output, not whole yet */
 	size_t line_length;
-	char said[ERRORS_SIZE];	   /* the end of its standard error */
+	char said[ERRORS_SIZE]; /* the end of its standard error */
 	size_t said_length;
 	long long layers, done;
+	uint64_t come[LAYERS_MAX]; /* bytes, of each layer */
 	uint64_t begun_ms, told_ms;
 	bool cancelled;
 };
@@ -65,10 +67,14 @@ static int start(struct pulling *pulling, const struct pull_config *config, stru
 static void take_line(struct pulling *pulling, const char *line, size_t length)
 {
 	json_t *object = json_loadb(line, length, 0, NULL);
+	const json_t *come = json_object_get(object, "come");
+	json_int_t layer = json_integer_value(json_object_get(object, "layer"));
 
-	if (json_is_integer(json_object_get(object, "layers"))) {
+	if (layer > 0 && layer <= LAYERS_MAX) {
 		pulling->layers = json_integer_value(json_object_get(object, "layers"));
-		pulling->done++;
+		pulling->done += !come;
+		pulling->come[layer - 1] =
+			(uint64_t)json_integer_value(come ?: json_object_get(object, "bytes"));
 	}
 	json_decref(object);
 }
@@ -115,16 +121,20 @@ static ssize_t read_errors(struct pulling *pulling)
 
 static void tell(struct pulling *pulling)
 {
-	uint64_t now = now_ms();
-	char text[LINE_SIZE];
+	uint64_t now = now_ms(), bytes = 0;
+	char text[LINE_SIZE], size[64];
 	int length;
 
 	if (now - pulling->told_ms < PROGRESS_MS)
 		return;
 	pulling->told_ms = now;
+	for (size_t i = 0; i < LAYERS_MAX; i++)
+		bytes += pulling->come[i];
+	format_bytes(bytes, size, sizeof size);
 	if (pulling->layers > 0)
-		length = snprintf(text, sizeof text, "fetching the image %s: %lld of %lld layers", pulling->name,
-			pulling->done, pulling->layers);
+		length = snprintf(text, sizeof text,
+			"fetching the image %s: %s, %lld of %lld layers are there", pulling->name,
+			size, pulling->done, pulling->layers);
 	else
 		length = snprintf(text, sizeof text, "fetching the image %s", pulling->name);
 	if (pulling->control->progress)
@@ -139,7 +149,8 @@ static void follow(struct pulling *pulling)
 		struct pollfd fds[] = {
 			{.fd = pulling->output, .events = POLLIN},
 			{.fd = pulling->errors, .events = POLLIN},
-			{.fd = pulling->cancelled ? -1 : pulling->control->cancel_fd, .events = POLLIN | POLLRDHUP},
+			{.fd = pulling->cancelled ? -1 : pulling->control->cancel_fd,
+				.events = POLLIN | POLLRDHUP},
 		};
 
 		if (poll(fds, 3, PROGRESS_MS) < 0 && errno != EINTR)
@@ -164,8 +175,10 @@ static int take_error(struct pulling *pulling, struct error *err)
 	char *save = NULL;
 
 	pulling->said[pulling->said_length] = '\0';
-	for (char *line = strtok_r(pulling->said, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		if (strncmp(line, prefix, strlen(prefix)) != 0 || strstr(line, "; trying again in "))
+	for (char *line = strtok_r(pulling->said, "\n", &save); line;
+		line = strtok_r(NULL, "\n", &save)) {
+		if (strncmp(line, prefix, strlen(prefix)) != 0 ||
+			strstr(line, "; trying again in "))
 			continue;
 		lines[*lines[0] ? 1 : 0] = line + strlen(prefix);
 	}
@@ -174,7 +187,8 @@ static int take_error(struct pulling *pulling, struct error *err)
 	return error_hint(err, "%s", lines[1]);
 }
 
-int pull_image(const char *name, const struct pull_config *config, const struct run_control *control, struct error *err)
+int pull_image(const char *name, const struct pull_config *config,
+	const struct run_control *control, struct error *err)
 {
 	struct pulling pulling = {.name = name, .control = control, .output = -1, .errors = -1};
 	int status = -1;

@@ -20,7 +20,7 @@ struct pull_config {
  * Fetches the image `name` into the store. control->progress is called about once a second with what there is to say
  * of the layers; control->cancel_fd ends it. Returns 0, or -1 with *err, which is in the words of nsbox-image.
  */
-int pull_image(const char *name, const struct pull_config *config, const struct run_control *control,
-	struct error *err);
+int pull_image(const char *name, const struct pull_config *config,
+	const struct run_control *control, struct error *err);
 
 #endif

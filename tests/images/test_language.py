@@ -481,6 +481,38 @@ def _(place):
             server.refused("fetching an image", image=name)
 
 
+@test("mcp: what has come of an image is told; also pull --json", BUSYBOX)
+def _(place):
+    layout = image.simple(place.folder / "layout", [toolchain()], CONFIG)
+
+    def drip(request, kind, name):
+        body = layout.blob(name) if kind == "blobs" else b""
+        if len(body) < 100000:
+            return False
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body[:200000])
+        request.wfile.flush()
+        time.sleep(2.6)
+        request.wfile.write(body[200000:])
+        return True
+
+    with Stub(layout, drip) as stub:
+        name = f"{stub.name}/toy"
+        describe(place, f"{name}:latest")
+        lines = [json.loads(line) for line in place.pull(name, "--json").ok().output.splitlines()]
+        coming = [line for line in lines if line.get("state") == "coming"]
+        check(coming and all(line["layer"] == 1 and 150000 < line["come"] <= 200000 < line["bytes"] for line in coming), str(lines))
+        equal([line["state"] for line in lines[len(coming):-1]], ["done"], "what follows")
+        place.nsbox("images", "rm", name).ok()
+        place.nsbox("images", "prune").ok()
+        with Server(place, "--allow-pull") as server:
+            equal(server.run("echo $FROM", image=name)["stdout"], "image\n", "output")
+            told = [note.get("message", "") for note in server.notes]
+            check(any(f"fetching the image {name}: 195." in text and "0 of 1 layers" in text for text in told), str(told))
+
+
 def pulls_of(server):
     """nsbox-image processes below the server."""
     found, parents = [], {server}
