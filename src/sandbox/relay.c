@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -76,6 +77,33 @@ void relay_close(struct relay *relay)
 	relay->buffer = NULL;
 	relay->length = 0;
 	relay->done = true;
+}
+
+void relay_finish(struct relay *relay)
+{
+	uint8_t *grown = NULL;
+	ssize_t n = 1;
+	int left = 0;
+
+	if (relay->done || relay->from_ended)
+		return;
+	relay->from_ended = true;
+	ioctl(relay->from, FIONREAD, &left);
+	if (left > 0 && !(grown = malloc(relay->length + (size_t)left)))
+		relay->write_errno = ENOMEM;
+	if (grown) {
+		if (relay->length > 0)
+			memcpy(grown, relay->buffer + relay->start, relay->length);
+		free(relay->buffer);
+		relay->buffer = grown;
+		relay->start = 0;
+	}
+	while (grown && left > 0 && (n = read(relay->from, grown + relay->length, (size_t)left)) > 0) {
+		relay->length += (size_t)n;
+		left -= (int)n;
+	}
+	if (relay->length == 0)
+		relay_close(relay);
 }
 
 static void fill(struct relay *relay)

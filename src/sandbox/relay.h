@@ -61,6 +61,12 @@ void relay_step(struct relay *relay, const struct pollfd fds[RELAY_POLLFDS]);
 /* Whether something may still arrive. */
 bool relay_active(const struct relay *relay);
 
+/*
+ * Reads what is in the pipe now, and then no more: others than who was meant may have its other end. What cannot be
+ * written at once is in hand.
+ */
+void relay_finish(struct relay *relay);
+
 /* Closes what it owns and frees the buffer. */
 void relay_close(struct relay *relay);
 

@@ -54,8 +54,7 @@ static int open_null(int mode, struct error *err)
 	return fd;
 }
 
-/* A description of our own of the same pipe or terminal, so that waiting for it never blocks us; or -1. */
-static int open_anew(int fd, int mode)
+int stdio_open_anew(int fd, int mode)
 {
 	char link[32];
 
@@ -156,7 +155,7 @@ static bool same_object(int a, int b)
 static int copy_out(struct stdio *stdio, int index, bool joined, struct error *err)
 {
 	enum relay_target target = relay_target_of(index);
-	int own = target == RELAY_PIPE && !joined ? open_anew(index, O_WRONLY) : -1;
+	int own = target == RELAY_PIPE && !joined ? stdio_open_anew(index, O_WRONLY) : -1;
 	int ends[2];
 
 	if (joined) {
@@ -252,7 +251,7 @@ static int give_terminal(struct stdio *stdio, int index, int mode, const struct 
 		return 0;
 	if (!stdio->reopen[index] && st->st_uid == geteuid())
 		return index > 0 ? copy_out(stdio, index, index == 2 && same_object(1, 2), err)
-				 : copy_in(stdio, open_anew(0, O_RDONLY), err);
+				 : copy_in(stdio, stdio_open_anew(0, O_RDONLY), err);
 	stdio->child[index] = duplicate(index, err);
 	return stdio->child[index] < 0 ? -1 : 0;
 }
@@ -317,7 +316,7 @@ static int give_pipe(struct stdio *stdio, int index, struct error *err)
 		return stdio->child[index] < 0 ? -1 : 0;
 	}
 	return index > 0 ? copy_out(stdio, index, index == 2 && same_object(1, 2), err)
-			 : copy_in(stdio, open_anew(0, O_RDONLY), err);
+			 : copy_in(stdio, stdio_open_anew(0, O_RDONLY), err);
 }
 
 static int inherit(struct stdio *stdio, int index, bool first, struct error *err)

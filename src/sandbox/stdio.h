@@ -59,6 +59,9 @@ int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, boo
  */
 void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, gid_t first_lent);
 
+/* A description of our own of the same pipe or terminal, so that waiting for it never blocks us; or -1. */
+int stdio_open_anew(int fd, int mode);
+
 /* Closes the command's ends in the supervisor, once the command has them. */
 void stdio_close_child(struct stdio *stdio);
 

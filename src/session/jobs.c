@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "report/report.h"
@@ -25,6 +27,7 @@
 enum {
 	END_DEADLINE_MS = 10 * 1000, /* for a command that was ended to be gone */
 	TICK_MS = 50,
+	OUTPUT_CHUNK = 64 << 10,
 	ERRNO_END = 4096,
 };
 
@@ -189,7 +192,7 @@ static void keep(struct job *job, const uint8_t *data, size_t length)
 /* Returns false when nothing more is there, now or ever. */
 static bool read_captured(struct job *job, int stream)
 {
-	static uint8_t buffer[64 << 10];
+	static uint8_t buffer[OUTPUT_CHUNK];
 	ssize_t n = read(job->stdio.captured[stream], buffer, sizeof buffer);
 
 	if (n < 0 && errno == EINTR)
@@ -210,12 +213,23 @@ static bool read_captured(struct job *job, int stream)
 	return false;
 }
 
-/* Every writer is dead: what they wrote is in the pipes. */
+/*
+ * Every writer is dead: what they wrote is in the pipes. Other commands of the session may have opened these too
+ * (/proc/PID/fd), and what they write is no part of it, or there would be no end.
+ */
 static void drain(struct job *job)
 {
-	for (int i = 0; i < 2; i++)
-		while (job->stdio.captured[i] >= 0 && read_captured(job, i))
+	for (int i = 0; i < 2; i++) {
+		int left = 0;
+
+		if (job->stdio.captured[i] >= 0)
+			ioctl(job->stdio.captured[i], FIONREAD, &left);
+		for (; left > 0 && read_captured(job, i); left -= OUTPUT_CHUNK)
 			;
+	}
+	for (size_t i = 0; i < job->stdio.relays_count; i++)
+		if (job->stdio.relays[i].number > 0)
+			relay_finish(&job->stdio.relays[i]);
 }
 
 /* --- commands --- */
@@ -242,22 +256,25 @@ static void begin_command(struct session *session, struct job *job)
 /* A pipe between the command's descriptor and the client's. */
 static int carry(struct job *job, int number, struct error *err)
 {
-	int stream = fcntl(job->streams[number], F_DUPFD_CLOEXEC, 3), ends[2];
+	int given = job->streams[number], own = -1, ends[2];
 	struct relay *relay = &job->stdio.relays[job->stdio.relays_count];
+	struct stat st;
 
-	if (stream < 0 || pipe2(ends, O_CLOEXEC) < 0) {
-		close_fd(&stream);
+	if (fstat(given, &st) < 0 || pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, errno, "making a pipe");
-	}
+	/* With a description of its own it waits for nobody who has the client's too, nor for a client that reads slowly. */
+	if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))
+		own = stdio_open_anew(given, number == 0 ? O_RDONLY : O_WRONLY);
 	if (number == 0) {
 		job->stdio.child[0] = ends[0];
-		/* What is open here is ours; the client's description keeps its flags. */
 		fcntl(ends[1], F_SETFL, O_NONBLOCK);
-		relay_init(relay, stream, true, ends[1], true, RELAY_NONBLOCKING);
+		relay_init(relay, own >= 0 ? own : given, own >= 0, ends[1], true, RELAY_NONBLOCKING);
+		relay->watched = given;
+		relay->from_socket = S_ISSOCK(st.st_mode);
 	} else {
 		job->stdio.child[number] = ends[1];
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
-		relay_init(relay, ends[0], true, stream, true, relay_target_of(stream));
+		relay_init(relay, ends[0], true, own >= 0 ? own : given, own >= 0, relay_target_of(given));
 	}
 	relay->number = number;
 	job->stdio.relays_count++;

@@ -383,7 +383,8 @@ static ssize_t receive(struct connection *connection)
 	struct msghdr message = {.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = control.buffer,
-		.msg_controllen = sizeof control.buffer};
+		/* Not as large as the buffer, whose end is aligned: a fourth would have room there. */
+		.msg_controllen = CMSG_LEN(3 * sizeof(int))};
 	ssize_t n = recvmsg(connection->fd, &message, MSG_CMSG_CLOEXEC);
 	struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
 	int fds[3];
@@ -709,13 +710,33 @@ static void say_ready(int fd, const struct error *err, const struct run_result *
 	close(fd);
 }
 
+/* What whoever made it had open is not for it to hold: a lock, or a pipe whose end others wait for. */
+static void close_inherited(const int *kept, size_t count)
+{
+	int last = 0;
+
+	for (size_t i = 0; i < count; i++)
+		last = kept[i] > last ? kept[i] : last;
+	for (int fd = 3; fd < last; fd++) {
+		bool keep = false;
+
+		for (size_t i = 0; i < count; i++)
+			keep |= kept[i] == fd;
+		if (!keep)
+			close(fd);
+	}
+	close_range((unsigned)last + 1, ~0U, 0);
+}
+
 _Noreturn static void session_main(const struct spec *spec, const struct session_times *times,
 	int place, int listener, const char *id, int ready)
 {
 	struct session *session = xcalloc(1, sizeof *session);
 	struct error err = {0};
-	int signals, null = open("/dev/null", O_RDWR);
+	int signals, null;
 
+	close_inherited((int[]){place, listener, ready}, 3);
+	null = open("/dev/null", O_RDWR);
 	prctl(PR_SET_NAME, "nsbox-session");
 	setsid();
 	signals = take_signals();

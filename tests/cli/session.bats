@@ -356,3 +356,43 @@ info() {
   [[ $stderr = "nsbox: "*"can be changed by others"* ]]
   chmod 700 runtime/nsbox
 }
+
+@test "who reads slowly, or shares its input with others, holds up nobody else" {
+  session
+  # With room for less than there is to be written.
+  { "$nsbox" session exec --timeout 1s "$id" -- yes || :; } | {
+    sleep 0.5
+    head -c 4096 >/dev/null
+    sleep 4
+  } &
+  { sleep 1; echo once; sleep 3; } |
+    { "$nsbox" session exec "$id" -- cat & "$nsbox" session exec "$id" -- cat & wait; } >read &
+  sleep 2
+  timeout 1 "$nsbox" session ls --json >/dev/null
+  wait
+  [[ $(<read) == once ]]
+}
+
+@test "hostile: other commands hold its output open, and write to it" {
+  session
+  "$nsbox" session exec -d "$id" -- sh -c '
+    until read -r victim </workspace/victim; do sleep 0.05; done 2>/dev/null
+    exec 3>"/proc/$victim/fd/1"
+    : >/workspace/held
+    exec 2>/dev/null
+    while :; do yes >&3; done'
+  # Through the client's streams, and kept.
+  "$nsbox" session exec "$id" -- sh -c 'echo $$ >/workspace/victim; until [ -e /workspace/held ]; do sleep 0.05; done' |
+    timeout 20 cat >/dev/null
+  [[ ${PIPESTATUS[*]} == "0 0" ]]
+  inside true
+  [[ $status == 0 ]]
+}
+
+@test "what whoever made it had open is not held" {
+  exec 8>lock
+  flock 8
+  session
+  exec 8>&-
+  flock -n lock true
+}
