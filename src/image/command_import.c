@@ -85,7 +85,7 @@ int command_import(int argc, char **argv)
 		return 0;
 	}
 	readable[0] = import.path;
-	if (r < 0 || start_prepare(&err) < 0 || store_open(true, &store, &err) < 0 ||
+	if (r < 0 || store_open(true, &store, &err) < 0 || start_prepare(&store, &err) < 0 ||
 		wall_raise(&store, strcmp(import.path, "-") == 0 ? NULL : readable, -1, &err) < 0)
 		return failed(&err);
 	style = progress_style_for(quiet, json);

@@ -294,7 +294,7 @@ static int prepare(struct pull *options, struct store *store, struct error *err)
 	config_init(&options->config);
 	if (!options->no_config && config_load(options->config_file, &options->config, err) < 0)
 		return -1;
-	if (start_prepare(err) < 0 || store_open(true, store, err) < 0)
+	if (store_open(true, store, err) < 0 || start_prepare(store, err) < 0)
 		return -1;
 	files = ca_files(&options->config.registries);
 	r = wall_raise(store, files, -1, err);

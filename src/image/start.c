@@ -12,10 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "image/manifest.h"
+#include "image/store.h"
 #include "unpack/wire.h"
+#include "util/cleanup.h"
 #include "util/error.h"
 #include "util/starter.h"
 
@@ -36,6 +39,12 @@ struct request {
 _Static_assert(sizeof(struct request) <= STARTER_REQUEST_MAX, "a request is one message");
 
 static struct starter starter = {.socket = -1, .pidfd = -1};
+
+/* The store's directory, told by what it is: the descriptors are common with who asks, and can be exchanged. */
+static struct {
+	dev_t device;
+	ino_t inode;
+} home;
 
 /* --- in the new process --- */
 
@@ -68,6 +77,42 @@ static void place_descriptors(const int32_t *fds, size_t count, const int *targe
 			_exit(127);
 }
 
+/* Whether it is a directory below the store's. Nothing from elsewhere can be moved there from behind the wall. */
+static bool is_in_store(int fd)
+{
+	int at = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat below, st;
+	bool found = false;
+
+	if (at < 0 || fstat(fd, &below) < 0 || !S_ISDIR(below.st_mode))
+		return false;
+	while (at >= 0 && fstat(at, &st) == 0) {
+		int up;
+
+		found = st.st_dev == home.device && st.st_ino == home.inode;
+		/* The top is above itself. */
+		if (found || (st.st_dev == below.st_dev && st.st_ino == below.st_ino))
+			break;
+		below = st;
+		up = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		close(at);
+		at = up;
+	}
+	close_fd(&at);
+	return found;
+}
+
+/* What is to be unpacked into, and the layers below it. */
+static bool directories_valid(const struct request *request)
+{
+	if (!is_in_store(UNPACK_DIRECTORY))
+		return false;
+	for (uint32_t i = START_UNPACK_OWN; i < request->fds_count; i++)
+		if (!is_in_store(START_PASSED_FIRST + (int)(i - START_UNPACK_OWN)))
+			return false;
+	return true;
+}
+
 static void run_unpack(struct request *request)
 {
 	static char *environment[] = {(char *)"PATH=/usr/bin:/bin", NULL};
@@ -84,6 +129,8 @@ static void run_unpack(struct request *request)
 		targets[i] = START_PASSED_FIRST + (int)(i - START_UNPACK_OWN);
 	program_path(path);
 	place_descriptors(request->fds, request->fds_count, targets);
+	if (!directories_valid(request))
+		_exit(START_REFUSED);
 	execve(path, words, environment);
 }
 
@@ -119,8 +166,14 @@ static void run(const void *data, size_t size)
 
 /* --- in this one --- */
 
-int start_prepare(struct error *err)
+int start_prepare(const struct store *store, struct error *err)
 {
+	struct stat st;
+
+	if (fstat(store->fd, &st) < 0)
+		return error_set(err, errno, "%s", store->path);
+	home.device = st.st_dev;
+	home.inode = st.st_ino;
 	return starter_open(run, &starter, err);
 }
 

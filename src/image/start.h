@@ -5,7 +5,8 @@
 /*
  * The programs that nsbox-image starts: nsbox-unpack, which makes namespaces and mounts, and the helpers that keep
  * people's credentials, which may need anything. Neither can be done from behind the wall (wall.h), so a process made
- * before does it (util/starter.h): it knows these two kinds, and nothing else can be had from it.
+ * before does it (util/starter.h): it knows these two kinds, and nothing else can be had from it. What is unpacked, and
+ * into what, is of the store, or whoever has taken nsbox-image over could have what it likes put anywhere.
  */
 
 #include <stdbool.h>
@@ -13,11 +14,14 @@
 #include <sys/types.h>
 
 struct error;
+struct store;
 
-/* Before the wall, and before there are threads. What is started without it says that it is missing. */
-int start_prepare(struct error *err);
+/*
+ * With the store open; before the wall, and before there are threads. What is started without it says that it is missing.
+ */
+int start_prepare(const struct store *store, struct error *err);
 
-enum { START_UNPACK_OWN = 4, START_PASSED_FIRST = 16 };
+enum { START_UNPACK_OWN = 4, START_PASSED_FIRST = 16, START_REFUSED = 126 /* a status */ };
 
 /*
  * Starts nsbox-unpack, without our environment. `words` end with NULL; own[] become the descriptors UNPACK_BLOB (-1:

@@ -262,7 +262,7 @@ static int carry(struct job *job, int number, struct error *err)
 
 	if (fstat(given, &st) < 0 || pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, errno, "making a pipe");
-	/* With a description of its own it waits for nobody who has the client's too, nor for a client that reads slowly. */
+	/* With a description of its own it waits neither for others who have the client's, nor for a slow client. */
 	if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))
 		own = stdio_open_anew(given, number == 0 ? O_RDONLY : O_WRONLY);
 	if (number == 0) {

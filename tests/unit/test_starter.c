@@ -284,7 +284,7 @@ static int behind_the_wall(bool raised)
 	path_in_top(archive, "archive");
 	path_in_top(store.path, "store");
 	store.fd = open(store.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (start_prepare(&err) < 0 || (raised && wall_raise(&store, readable, -1, &err) < 0))
+	if (start_prepare(&store, &err) < 0 || (raised && wall_raise(&store, readable, -1, &err) < 0))
 		return 100;
 	for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
 		if (access_to(expected[i].name) !=
@@ -333,7 +333,7 @@ static void test_helper_is_outside(void **state)
 		setenv("PATH", line, 1);
 		path_in_top(store.path, "store");
 		store.fd = open(store.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (start_prepare(&err) < 0 || wall_raise(&store, NULL, -1, &err) < 0 ||
+		if (start_prepare(&store, &err) < 0 || wall_raise(&store, NULL, -1, &err) < 0 ||
 			pipe2(ends, O_CLOEXEC) < 0 || write(ends[1], "reg.example\n", 12) != 12)
 			_exit(100);
 		_exit(status_of(start_credential_helper("test", ends[0], ends[1], &err)));
@@ -341,6 +341,61 @@ static void test_helper_is_outside(void **state)
 	assert_int_equal(status_of(pid), 7);
 	path_in_top(path, "home/.ssh/reg.example");
 	assert_int_equal(access(path, F_OK), 0);
+}
+
+/* Of a request to unpack into a directory below `top`: 127, as there is no nsbox-unpack here; or START_REFUSED. */
+static int unpack_into(const char *name, const char *lower)
+{
+	char path[100];
+	char *words[] = {(char *)"nsbox-unpack", NULL};
+	int own[START_UNPACK_OWN], below;
+	struct store store = {.fd = -1};
+	struct stat st;
+
+	path_in_top(store.path, "store");
+	store.fd = open(store.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (start_prepare(&store, &err) < 0 || wall_raise(&store, NULL, -1, &err) < 0)
+		return 100;
+	/* Landlock does not keep from opening with O_PATH. */
+	path_in_top(path, name);
+	own[0] = own[1] = own[3] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	own[2] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	path_in_top(path, lower);
+	below = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (own[2] < 0 || below < 0 || fstat(own[2], &st) < 0)
+		return 101;
+	/* The number that was the store's. */
+	if (dup3(own[2], store.fd, O_CLOEXEC) < 0)
+		return 102;
+	return status_of(start_unpack(words, own, &below, 1, &err));
+}
+
+static void test_unpacks_in_the_store_only(void **state)
+{
+	static const struct {
+		const char *name, *lower;
+		int status;
+	} cases[] = {
+		{"store/layer", "store/layer", 127},
+		{"store", "store/layer", START_REFUSED},
+		{"home", "store/layer", START_REFUSED},
+		{"home/.ssh", "store/layer", START_REFUSED},
+		{"store/layer", "home/.ssh", START_REFUSED},
+		{"store/link", "store/layer", START_REFUSED},
+	};
+	char path[100];
+
+	path_in_top(path, "store/layer");
+	assert_int_equal(mkdir(path, 0700), 0);
+	path_in_top(path, "store/link");
+	assert_int_equal(symlink("../home/.ssh", path), 0);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(unpack_into(cases[i].name, cases[i].lower));
+		assert_int_equal(status_of(pid), cases[i].status);
+	}
 }
 
 static void test_helper_names(void **state)
@@ -366,6 +421,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unknown_requests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_wall, make_places, remove_places),
 		cmocka_unit_test_setup_teardown(test_helper_is_outside, make_places, remove_places),
+		cmocka_unit_test_setup_teardown(test_unpacks_in_the_store_only, make_places, remove_places),
 		cmocka_unit_test(test_helper_names),
 	};
 
