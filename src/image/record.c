@@ -242,7 +242,7 @@ int record_save(const struct store *store, const struct image_record *record, st
 {
 	char name[STORE_IMAGE_NAME_MAX], new[STORE_NAME_MAX];
 	json_t *root = write_record(record);
-	cleanup_free char *text = json_dumps(root, JSON_INDENT(2));
+	cleanup_free char *text = json_dumps(root, JSON_COMPACT);
 	cleanup_close int fd = -1;
 
 	json_decref(root);

@@ -464,8 +464,9 @@ static int attach_lowers(const struct inside *inside, const struct root *root, i
 
 	for (size_t i = 0; i < spec_lowers_count(spec); i++) {
 		snprintf(name, sizeof name, "l/%zu", i);
-		if (make_directory(scratch, name, 0755, err) < 0)
-			return -1;
+		/* Its mode does not matter: something is mounted on it, and nobody inside sees the place. */
+		if (mkdirat(scratch, name, 0700) < 0)
+			return error_set(err, errno, "making a mount point for a lower layer");
 		if (tree_attach(root->lowers[i], scratch, name) < 0)
 			return error_set(err, errno, "mounting the root %s as a lower layer", spec->root_path);
 	}
