@@ -421,8 +421,24 @@ keep() {
 	mv "$work/built" "$built"
 }
 
+# Whoever has one of the folders that the cache is in, as where root has a user's HOME, could have a link of theirs in its
+# place, and have files removed and written elsewhere. (65534: owners that a container does not know.)
+check_owners() { # $1: an absolute path
+	folder=$1
+	while [ "$folder" ]; do
+		owner=$(stat -c %u "$folder" 2>/dev/null) || owner=0
+		case $owner in
+		0 | 65534 | "$(id -u)") ;;
+		*) die "the cache $cache: $folder is somebody else's; name another by --cache, or set HOME" ;;
+		esac
+		folder=${folder%/*}
+	done
+}
+
 # Two builds with one cache: one after the other.
 lock() {
+	check_owners "$cache"
+	check_owners "$(realpath -m "$cache")"
 	mkdir -p "$cache" || die "the cache $cache cannot be made"
 	exec 9>"$cache/lock" || die "the cache $cache cannot be used"
 	flock -n 9 || {

@@ -126,6 +126,24 @@ def _(place):
     check(not place.store.exists(), "a store was made")
 
 
+@test("a home that is somebody else's: nothing is removed or written through their links")
+def _(place):
+    if os.geteuid() != 0:
+        return
+    others, kept = place.folder / "others", place.folder / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    for path in (others, others / ".cache", others / ".cache/nsbox", others / ".cache/nsbox/rootfs"):
+        path.mkdir()
+        os.chown(path, 12345, 12345)
+    (others / ".cache/nsbox/rootfs/tmp").symlink_to(kept)
+    (place.folder / "link").symlink_to(others / ".cache")
+    for more in ({"HOME": str(others)}, {"XDG_CACHE_HOME": str(place.folder / "link")}, {"XDG_CACHE_HOME": str(others / "new")}):
+        refused(script("lua", "--mirror", "http://127.0.0.1:1", env=environment(place, **more)), "is somebody else's")
+        equal(os.listdir(kept), ["file"], "what is left")
+    check(not (others / "new").exists(), "a folder was made")
+
+
 @test("a cache that cannot be written to, a full disk: said, nothing left")
 def _(place):
     (place.folder / "file").write_text("")
