@@ -248,12 +248,26 @@ case " $* " in *inside.sh*) {harness.nsbox_path} "$@" | head -c 5000000 ;; *) ex
     check(not place.store.exists(), "a store was made")
 
 
+CORPUS = Path(harness.__file__).parent / "languages"
+
+
+def chosen(language):
+    """All programs; for root, after the ordinary user, those that have input and those that fail."""
+    if not IS_ROOT or not os.environ["ROOTFS_BEFORE"]:
+        return [language]
+    return [f"{language}/{name}" for name in sorted({path.stem for path in (CORPUS / language).iterdir()
+                                                     if path.suffix in (".args", ".stdin", ".stderr-match")} | {"algorithms"})]
+
+
 def programs(language):
     """Runs those of tests/languages in the language's image; how many there were."""
-    client = os.environ.get("SDK") and not IS_ROOT  # the server's own part is the same for root
-    done = subprocess.run([sys.executable, Path(harness.__file__).parent / "languages/run", "--image", "--all",
-                           *(["--client"] if client else []), language], capture_output=True, timeout=1100,
-                          env=shared(built).env | {"NSBOX_LANGUAGES_DIR": str(LANGUAGES)} | ({"SDK": os.environ["SDK"]} if client else {}))
+    env = shared(built).env | {"NSBOX_LANGUAGES_DIR": str(LANGUAGES)}
+    if language == "go":  # else each program compiles the standard library
+        run(harness.nsbox_path, "languages", "--warm", "go", env=env, timeout=900)
+    if "SDK" in os.environ:
+        env |= {"SDK": os.environ["SDK"]}
+    done = subprocess.run([sys.executable, CORPUS / "run", "--image", "--all", *(["--client"] if "SDK" in env else []),
+                           *chosen(language)], capture_output=True, timeout=1100, env=env)
     text = done.stdout.decode()
     check(done.returncode == 0 and "0 failed, 0 skipped" in text, "\n".join(
         line for line in text.splitlines() if not line.startswith("ok ")) + done.stderr.decode()[-500:])
@@ -261,12 +275,12 @@ def programs(language):
 
 
 def test_language(language):
-    how = "nsbox run" if IS_ROOT or "SDK" not in os.environ else "nsbox run and execute_code"
+    how = "nsbox run and execute_code" if "SDK" in os.environ else "nsbox run"
 
     @test(f"programs in {language}, in its image: {how}")
     def _(place):
         count = programs(language)
-        check(count >= 8, f"{count} programs")
+        check(count >= (3 if IS_ROOT else 8), f"{count} programs")
 
 
 for each in NAMES[1:]:
