@@ -114,11 +114,11 @@ owners() {
 		0/42 ./etc/shadow
 		0/42 ./etc/gshadow
 		0/8 ./var/mail
-		0/50 ./var/local
 		0/43 ./var/log/btmp
 		0/43 ./var/log/lastlog
 		0/43 ./var/log/wtmp
 	END
+	[ ! -g /var/local ] || echo "0/50 ./var/local" # before Debian 13
 }
 
 # --- the layer ---
