@@ -43,7 +43,7 @@ usage() {
 		  -o, --output FILE     write the image to FILE, as an archive of an OCI image layout, and not into the store
 		  --cache DIR           what is kept for the next time (\${XDG_CACHE_HOME:-~/.cache}/nsbox/rootfs)
 		  --keyring FILE        that signs the packages ($keyring)
-		  --nsbox PROGRAM       which nsbox (\$NSBOX, else the one in \$PATH)
+		  --nsbox PROGRAM       which nsbox (\$NSBOX, else the one built beside this script, else that in \$PATH)
 		  -q, --quiet           print the image's name and digest only
 		  -v, --verbose         show what apt, dpkg and the packages' scripts say
 		  -h, --help            show this
