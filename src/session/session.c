@@ -699,15 +699,18 @@ struct ready {
 	struct session_warnings warnings;
 };
 
-static void say_ready(int fd, const struct error *err, const struct run_result *walls)
+/* False: nobody does. */
+static bool say_ready(int fd, const struct error *err, const struct run_result *walls)
 {
 	struct ready ready = {.error = *err};
+	bool said;
 
 	ready.warnings.count = walls->warnings_count;
 	ready.warnings.limits = walls->limits_warning;
 	memcpy(ready.warnings.texts, walls->warnings, sizeof ready.warnings.texts);
-	(void)!write_whole(fd, &ready, sizeof ready);
+	said = write_whole(fd, &ready, sizeof ready) == 0;
 	close(fd);
+	return said;
 }
 
 /* What whoever made it had open is not for it to hold: a lock, or a pipe whose end others wait for. */
@@ -762,7 +765,8 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 		say_ready(ready, &err, &session->walls);
 		_exit(1);
 	}
-	say_ready(ready, &err, &session->walls);
+	/* Without somebody who knows its id it would be there for nothing until its time is up. */
+	session->ending = !say_ready(ready, &err, &session->walls);
 	while (!session->ending)
 		turn(session, signals);
 	end(session);

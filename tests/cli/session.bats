@@ -273,6 +273,18 @@ info() {
   [ -z "$("$nsbox" session ls -q)" ]
 }
 
+no_sessions() {
+  [ -z "$("$nsbox" session ls -q)" ]
+}
+
+@test "kill -9 of who makes it: there is none that nobody knows of" {
+  for _ in {1..20}; do
+    timeout -s KILL 0.002 "$nsbox" session new >ids || :
+    ! [ -s ids ] || "$nsbox" session stop "$(<ids)"
+  done
+  eventually no_sessions
+}
+
 @test "kill -9 of the supervisor: nothing is left, and nobody is told of it" {
   session
   "$nsbox" session exec -d "$id" sleep 1000
