@@ -202,6 +202,15 @@ info() {
   [ "$(grep -c 'Permission denied' <<<"$output")" -ge 3 ]
 }
 
+@test "no session is reached from inside, where a bind shows the folder of their sockets" {
+  session
+  observe timeout 20 "$nsbox" run --bind "$XDG_RUNTIME_DIR:/runtime" --ro-bind "$nsbox:/nsbox" --env XDG_RUNTIME_DIR=/runtime \
+    sh -c "ls /runtime/nsbox/sessions; /nsbox session exec $id echo reached; /nsbox session stop $id"
+  [[ ${lines[*]} == "$id" ]]
+  inside echo there
+  [[ $output == there ]]
+}
+
 @test "options: variables, folder, limits, what is bound" {
   mkdir data
   session -e NAME=value --bind "$place/data:/data" -w /data --pids-limit 20
