@@ -224,17 +224,26 @@ static int take_times(int *argc, char **argv, struct session_times *ret, struct 
 	return 0;
 }
 
-static int refuse_foreign(const struct run_options *options, struct error *err)
+/* Of the command line: the configuration's is for nsbox run. */
+static bool has_timeout(char **words)
 {
-	const char *option = options->json            ? "--json"
-			     : options->print_spec    ? "--print-spec"
-			     : options->language      ? "--lang"
-			     : options->tty           ? "--tty"
-			     : options->no_tty        ? "--no-tty"
-			     : options->timeout_given ? "--timeout"
-			     : options->spec.explain  ? "--explain"
-			     : options->entrypoint    ? "--entrypoint"
-						      : NULL;
+	for (; *words && strcmp(*words, "--") != 0; words++)
+		if (strcmp(*words, "--timeout") == 0 || strncmp(*words, "--timeout=", 10) == 0)
+			return true;
+	return false;
+}
+
+static int refuse_foreign(const struct run_options *options, char **words, struct error *err)
+{
+	const char *option = options->json           ? "--json"
+			     : has_timeout(words)    ? "--timeout"
+			     : options->print_spec   ? "--print-spec"
+			     : options->language     ? "--lang"
+			     : options->tty          ? "--tty"
+			     : options->no_tty       ? "--no-tty"
+			     : options->spec.explain ? "--explain"
+			     : options->entrypoint   ? "--entrypoint"
+						     : NULL;
 
 	return option ? error_set(err, 0,
 				"%s says how a command is run, not what a session is; see nsbox session new --help",
@@ -242,8 +251,31 @@ static int refuse_foreign(const struct run_options *options, struct error *err)
 		      : 0;
 }
 
-static int make_session(
-	struct run_options *options, const struct session_times *times, struct error *err)
+static void stop_one(void *data, const char *id, int socket)
+{
+	struct error err;
+
+	(void)data;
+	(void)id;
+	/* One that ended meanwhile is stopped. */
+	json_decref(session_request(socket, json_pack("{s:s}", "op", "stop"), NULL, &err));
+}
+
+/* Nobody knows of one whose id could not be said. */
+static int say_id(const char *id)
+{
+	struct error err;
+	int status, fd;
+
+	puts(id);
+	status = finish_output(0);
+	if (status != 0 && (fd = session_connect(id, NULL, &err)) >= 0)
+		stop_one(NULL, id, fd);
+	return status;
+}
+
+static int make_session(struct run_options *options, char **words,
+	const struct session_times *times, struct error *err)
 {
 	char id[SESSION_ID_SIZE];
 	struct session_warnings warnings;
@@ -251,7 +283,7 @@ static int make_session(
 	if (options->operands[1])
 		return error_set(
 			err, 0, "nsbox session new takes no command: nsbox session exec runs them");
-	if (refuse_foreign(options, err) < 0 || run_build_spec(options, err) < 0)
+	if (refuse_foreign(options, words, err) < 0 || run_build_spec(options, err) < 0)
 		return -1;
 	options->spec.session = true;
 	if (session_create(&options->spec, times, id, &warnings, err) < 0)
@@ -259,8 +291,7 @@ static int make_session(
 	for (size_t i = 0; i < warnings.count; i++)
 		if (i + 1 != warnings.limits || options->limits_given)
 			fprintf(stderr, "nsbox: warning: %s\n", warnings.texts[i]);
-	puts(id);
-	return 0;
+	return say_id(id);
 }
 
 static int command_new(int argc, char **argv)
@@ -282,9 +313,9 @@ static int command_new(int argc, char **argv)
 	words[argc] = NULL;
 	r = run_options_parse(argc, words, &options, &err);
 	if (r == 0)
-		r = make_session(&options, &times, &err);
+		r = make_session(&options, words, &times, &err);
 	run_options_free(&options);
-	return r < 0 ? fail(&err) : finish_output(0);
+	return r < 0 ? fail(&err) : r;
 }
 
 /* --- exec --- */
@@ -345,6 +376,16 @@ static int parse_exec(int argc, char **argv, struct exec_options *ret, struct er
 	return 0;
 }
 
+static void print_losses(const json_t *result)
+{
+	const json_t *warning;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "warnings"), i,
+		warning) if (strstr(json_string_value(warning) ?: "", "; what came after is lost"))
+		fprintf(stderr, "nsbox: warning: %s\n", json_string_value(warning));
+}
+
 static void print_sentence(const json_t *result)
 {
 	const char *message = json_string_value(json_object_get(result, "message"));
@@ -385,6 +426,7 @@ static int run_exec(const char *id, struct exec_options *options, struct error *
 	status = status_of(result);
 	if (options->json)
 		return print_object(result) ? EXIT_NSBOX_FAILED : status;
+	print_losses(result);
 	print_sentence(result);
 	json_decref(result);
 	return status;
@@ -501,7 +543,15 @@ static void print_process(const json_t *process)
 	const json_t *words = json_object_get(process, "command"), *word;
 	size_t i;
 
-	printf("%7lld  %-10s  %7.0fs ",
+	const json_t *status = json_object_get(process, "status");
+	char state[32];
+
+	snprintf(state, sizeof state, "%s",
+		json_is_true(json_object_get(process, "background")) ? "background" : "running");
+	if (json_is_integer(status))
+		snprintf(
+			state, sizeof state, "ended (%lld)", (long long)json_integer_value(status));
+	printf("%7lld  %-11s  %7.0fs ",
 		(long long)json_integer_value(json_object_get(process, "process")),
 		!json_is_true(json_object_get(process, "running"))     ? "ended"
 		: json_is_true(json_object_get(process, "background")) ? "background"
@@ -558,7 +608,7 @@ static int command_ps(int argc, char **argv)
 		return print_object(processes);
 	}
 	if (json_array_size(json_object_get(info, "processes")) > 0)
-		printf("%7s  %-10s  %8s  %s\n", "PROCESS", "STATE", "AGE", "COMMAND");
+		printf("%7s  %-11s  %8s  %s\n", "PROCESS", "STATE", "AGE", "COMMAND");
 	json_array_foreach(json_object_get(info, "processes"), i, process) print_process(process);
 	json_decref(info);
 	return finish_output(0);
@@ -629,6 +679,8 @@ static int command_logs(int argc, char **argv)
 		r = show_piece(argv[optind], process, &offset, follow, &result, &err);
 	while (r > 0 || (r == 0 && follow && !result));
 	status = follow && result ? status_of(result) : 0;
+	if (follow && result)
+		print_sentence(result);
 	json_decref(result);
 	return r < 0 ? fail(&err) : status;
 }
@@ -686,64 +738,156 @@ static const char *split_place(const char *text, char **ret_id)
 	return colon + 1;
 }
 
-static int copy_out(const char *id, const char *path, int fd, struct error *err)
+/* A piece of a file: malloc'd, NULL where it could not be read. */
+static void *read_piece(
+	const char *id, const char *path, json_int_t offset, size_t *ret_length, struct error *err)
 {
-	for (json_int_t offset = 0;;) {
-		json_t *piece = ask(id,
-			json_pack("{s:s, s:s, s:s, s:I, s:i}", "op", "file", "kind", "read", "path",
-				path, "offset", offset, "limit", COPY_PIECE),
-			NULL, err);
-		const char *encoded = json_string_value(json_object_get(piece, "content"));
-		void *bytes = NULL;
-		size_t length = 0;
-		int r = 0;
+	json_t *piece = ask(id,
+		json_pack("{s:s, s:s, s:s, s:I, s:i}", "op", "file", "kind", "read", "path", path,
+			"offset", offset, "limit", COPY_PIECE),
+		NULL, err);
+	const char *encoded = json_string_value(json_object_get(piece, "content"));
+	void *bytes = NULL;
 
-		if (!piece)
-			return -1;
-		if (!encoded || base64_decode(encoded, strlen(encoded), &bytes, &length) < 0)
-			r = error_set(err, 0, "the session's answer makes no sense");
-		else if (write_whole(fd, bytes, length) < 0)
-			r = error_set(err, errno, "writing it");
-		free(bytes);
-		json_decref(piece);
-		if (r < 0 || length == 0)
-			return r;
-		offset += (json_int_t)length;
-	}
+	if (piece && (!encoded || base64_decode(encoded, strlen(encoded), &bytes, ret_length) < 0))
+		error_set(err, 0, "the session's answer makes no sense");
+	json_decref(piece);
+	return bytes;
 }
 
-/* The first piece makes the file, the others are added; a small file changes at once. */
+static int copy_pieces(
+	const char *id, const char *path, int fd, void *first, size_t length, struct error *err)
+{
+	void *bytes = first;
+	int r = 0;
+
+	for (json_int_t offset = 0; bytes && r == 0 && length > 0;) {
+		r = write_whole(fd, bytes, length) < 0 ? error_set(err, errno, "writing it") : 0;
+		offset += (json_int_t)length;
+		free(bytes);
+		bytes = r == 0 ? read_piece(id, path, offset, &length, err) : NULL;
+		r = bytes ? 0 : -1;
+	}
+	free(bytes);
+	return r;
+}
+
+/* A new file beside the old one, which takes its place when it is whole. */
+static int open_beside(const char *path, char **ret_name, struct error *err)
+{
+	struct stat old;
+	mode_t mask = umask(0);
+	mode_t mode = stat(path, &old) == 0 ? old.st_mode & 0777 : 0666 & ~mask;
+	int fd;
+
+	umask(mask);
+	*ret_name = xasprintf("%s.nsbox-XXXXXX", path);
+	fd = mkostemp(*ret_name, O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "making a file beside %s", path);
+	if (fchmod(fd, mode) < 0)
+		error_set(err, errno, "setting the mode of %s", *ret_name);
+	return fd;
+}
+
+/* What is there, and is no regular file, is written to as it is. */
+static int copy_out(const char *id, const char *path, const char *to, struct error *err)
+{
+	cleanup_free char *beside = NULL;
+	cleanup_close int fd = -1;
+	size_t length = 0;
+	void *first = read_piece(id, path, 0, &length, err);
+	struct stat st;
+	int r;
+
+	if (!first)
+		return -1;
+	if (strcmp(to, "-") == 0)
+		fd = dup(STDOUT_FILENO);
+	else if (stat(to, &st) == 0 && !S_ISREG(st.st_mode))
+		fd = open(to, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	else if ((fd = open_beside(to, &beside, err)) < 0) {
+		free(first);
+		return -1;
+	}
+	if (fd < 0) {
+		free(first);
+		return error_set(err, errno, "opening %s", to);
+	}
+	r = copy_pieces(id, path, fd, first, length, err);
+	if (r == 0 && beside && rename(beside, to) < 0)
+		r = error_set(err, errno, "putting it at %s", to);
+	if (r < 0 && beside)
+		unlink(beside);
+	return r;
+}
+
+/* Reads until there is a whole piece, or the end. Returns its length, or -1 with errno. */
+static ssize_t fill_piece(int fd, char *piece)
+{
+	size_t length = 0;
+
+	while (length < COPY_PIECE) {
+		ssize_t n = read(fd, piece + length, COPY_PIECE - length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		length += (size_t)n;
+	}
+	return (ssize_t)length;
+}
+
+/* `extra` (taken over) is what a kind of work takes besides its path. */
+static int file_work(
+	const char *id, const char *kind, const char *path, json_t *extra, struct error *err)
+{
+	json_t *request = json_pack("{s:s, s:s, s:s}", "op", "file", "kind", kind, "path", path),
+	       *answer;
+
+	json_object_update(request, extra);
+	json_decref(extra);
+	answer = ask(id, request, NULL, err);
+	json_decref(answer);
+	return answer ? 0 : -1;
+}
+
+static int write_piece(const char *id, const char *path, const char *piece, size_t length,
+	unsigned mode, bool append, struct error *err)
+{
+	cleanup_free char *encoded = base64_encode(piece, length);
+
+	return file_work(id, "write", path,
+		json_pack("{s:{s:s}, s:i, s:b, s:b}", "content", "base64", encoded, "mode",
+			(int)mode, "parents", 1, "append", append),
+		err);
+}
+
+/* A file of one piece is exchanged at once; a larger one is put together beside its place, and moved there. */
 static int copy_in(const char *id, const char *path, int fd, unsigned mode, struct error *err)
 {
-	cleanup_free char *piece = xmalloc(COPY_PIECE);
+	cleanup_free char *piece = xmalloc(COPY_PIECE),
+			  *beside = xasprintf("%s.nsbox-%d", path, (int)getpid());
+	ssize_t length = fill_piece(fd, piece);
+	struct error ignored;
+	int r;
 
-	for (bool first = true;; first = false) {
-		cleanup_free char *encoded = NULL;
-		json_t *answer;
-		size_t length = 0;
-		ssize_t n = 1;
-
-		while (length < COPY_PIECE && n > 0) {
-			n = read(fd, piece + length, COPY_PIECE - length);
-			if (n < 0 && errno == EINTR)
-				n = 1;
-			else if (n > 0)
-				length += (size_t)n;
-		}
-		if (n < 0)
-			return error_set(err, errno, "reading it");
-		if (length == 0 && !first)
-			return 0;
-		encoded = base64_encode(piece, length);
-		answer = ask(id,
-			json_pack("{s:s, s:s, s:s, s:{s:s}, s:i, s:b, s:b}", "op", "file", "kind",
-				"write", "path", path, "content", "base64", encoded, "mode",
-				(int)mode, "parents", 1, "append", !first),
-			NULL, err);
-		if (!answer)
-			return -1;
-		json_decref(answer);
-	}
+	if (length >= 0 && length < COPY_PIECE)
+		return write_piece(id, path, piece, (size_t)length, mode, false, err);
+	r = length < 0 ? error_set(err, errno, "reading it")
+		       : write_piece(id, beside, piece, (size_t)length, mode, false, err);
+	while (r == 0 && (length = fill_piece(fd, piece)) > 0)
+		r = write_piece(id, beside, piece, (size_t)length, 0, true, err);
+	if (r == 0 && length < 0)
+		r = error_set(err, errno, "reading it");
+	if (r == 0)
+		r = file_work(id, "move", beside, json_pack("{s:s}", "to", path), err);
+	if (r < 0)
+		file_work(id, "delete", beside, json_object(), &ignored);
+	return r;
 }
 
 static int copy(const char *from, const char *to, struct error *err)
@@ -756,22 +900,15 @@ static int copy(const char *from, const char *to, struct error *err)
 	if (!from_path == !to_path)
 		return error_set(err, 0,
 			"one of the two must be ID:PATH, a file in a session; see nsbox session cp --help");
-	if (to_path) {
-		fd = strcmp(from, "-") == 0 ? dup(STDIN_FILENO)
-					    : open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-		if (fd < 0 || fstat(fd, &st) < 0)
-			return error_set(err, errno, "opening %s", from);
-		if (S_ISDIR(st.st_mode))
-			return error_set(err, EISDIR, "%s", from);
-		return copy_in(
-			to_id, to_path, fd, S_ISREG(st.st_mode) ? st.st_mode & 0777 : 0, err);
-	}
-	fd = strcmp(to, "-") == 0
-		     ? dup(STDOUT_FILENO)
-		     : open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-	if (fd < 0)
-		return error_set(err, errno, "opening %s", to);
-	return copy_out(from_id, from_path, fd, err);
+	if (from_path)
+		return copy_out(from_id, from_path, to, err);
+	fd = strcmp(from, "-") == 0 ? dup(STDIN_FILENO)
+				    : open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno, "opening %s", from);
+	if (S_ISDIR(st.st_mode))
+		return error_set(err, EISDIR, "%s", from);
+	return copy_in(to_id, to_path, fd, S_ISREG(st.st_mode) ? st.st_mode & 0777 : 0, err);
 }
 
 static int command_cp(int argc, char **argv)
@@ -793,17 +930,6 @@ static int command_cp(int argc, char **argv)
 }
 
 /* --- stop --- */
-
-static void stop_one(void *data, const char *id, int socket)
-{
-	struct error err;
-	json_t *answer = session_request(socket, json_pack("{s:s}", "op", "stop"), NULL, &err);
-
-	(void)data;
-	(void)id;
-	/* One that ended meanwhile is stopped. */
-	json_decref(answer);
-}
 
 static int command_stop(int argc, char **argv)
 {

@@ -385,8 +385,8 @@ static bool image_is_allowed(
 
 	reference_format(reference, whole);
 	for (char *const *pattern = options->allow_images; pattern && *pattern; pattern++)
-		if (fnmatch(*pattern, whole, 0) == 0 || fnmatch(*pattern, brief, 0) == 0 ||
-			fnmatch(*pattern, latest, 0) == 0)
+		if (fnmatch(*pattern, whole, FNM_PATHNAME) == 0 || fnmatch(*pattern, brief, FNM_PATHNAME) == 0 ||
+			fnmatch(*pattern, latest, FNM_PATHNAME) == 0)
 			return true;
 	return language_has_image(language, whole) || languages_have_image(whole);
 }

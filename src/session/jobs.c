@@ -141,14 +141,21 @@ static bool ended(const struct job *job)
 
 json_t *job_describe(const struct job *job)
 {
-	json_t *words = json_array();
+	json_t *words = json_array(), *object;
 	const struct exec_spec *exec = &job->spec.execs[job->index];
 
 	for (char **word = exec->argv; word && *word; word++)
 		json_array_append_new(words, json_string(*word) ?: json_string("(not UTF-8)"));
-	return json_pack("{s:I, s:o, s:b, s:b, s:f}", "process", (json_int_t)job->process,
+	object = json_pack("{s:I, s:o, s:b, s:b, s:f}", "process", (json_int_t)job->process,
 		"command", words, "background", job->background, "running", !ended(job), "age_s",
 		(double)((session_now_us() - job->created_us) / 1000) / 1000);
+	if (job->state == JOB_DONE) {
+		json_object_set_new(
+			object, "status", json_integer(run_result_exit_status(&job->result)));
+		json_object_set_new(object, "ended_by",
+			json_string(ended_by_name(run_result_last(&job->result)->ended_by)));
+	}
+	return object;
 }
 
 static void finish_job(struct session *session, struct job *job)
@@ -268,13 +275,15 @@ static int carry(struct job *job, int number, struct error *err)
 	if (number == 0) {
 		job->stdio.child[0] = ends[0];
 		fcntl(ends[1], F_SETFL, O_NONBLOCK);
-		relay_init(relay, own >= 0 ? own : given, own >= 0, ends[1], true, RELAY_NONBLOCKING);
+		relay_init(
+			relay, own >= 0 ? own : given, own >= 0, ends[1], true, RELAY_NONBLOCKING);
 		relay->watched = given;
 		relay->from_socket = S_ISSOCK(st.st_mode);
 	} else {
 		job->stdio.child[number] = ends[1];
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
-		relay_init(relay, ends[0], true, own >= 0 ? own : given, own >= 0, relay_target_of(given));
+		relay_init(relay, ends[0], true, own >= 0 ? own : given, own >= 0,
+			relay_target_of(given));
 	}
 	relay->number = number;
 	job->stdio.relays_count++;
@@ -406,6 +415,23 @@ static void close_streams(struct job *job)
 	job->stdio = STDIO_NONE;
 }
 
+/* What could not be passed on; that the client's reader went away is no loss. */
+static void note_losses(struct job *job)
+{
+	static const char *const names[] = {"standard input", "standard output", "standard error"};
+
+	for (size_t i = 0; i < job->stdio.relays_count; i++) {
+		const struct relay *relay = &job->stdio.relays[i];
+
+		if (relay->number == 0 || !relay->write_errno || relay->write_errno == EPIPE ||
+			relay->write_errno == ECONNRESET)
+			continue;
+		add_warning(&job->result, "writing to %s failed: %s; what came after is lost",
+			names[relay->number], strerror(relay->write_errno));
+		job->result.output_lost = true;
+	}
+}
+
 static void go_on(struct session *session, struct job *job);
 
 static void command_ended(
@@ -424,6 +450,7 @@ static void go_on(struct session *session, struct job *job)
 {
 	bool more;
 
+	note_losses(job);
 	close_streams(job);
 	more = !job->stopped_by_us && job->exec->ended_by == ENDED_EXITED &&
 	       job->exec->exit_code == 0 && job->index + 1 < job->spec.execs_count;
@@ -546,10 +573,11 @@ static int take_spec(
 		return -1;
 	spec_free(&job->spec);
 	job->spec = spec;
-	take_walls_of(session, &job->spec);
 	inherit(session, &job->spec);
+	/* Before it has the session's root, which it need not be able to make. */
 	if (spec_validate(&job->spec, err) < 0)
 		return -1;
+	take_walls_of(session, &job->spec);
 	job->background = json_is_true(json_object_get(request, "background"));
 	if (job->background && (job->kept = open_kept(err)) < 0)
 		return -1;

@@ -51,6 +51,14 @@ static int check_owner(int fd, const char *path, struct error *err)
 	return error_hint(err, "remove it, or set XDG_RUNTIME_DIR to a folder of your own");
 }
 
+static int cannot_use(const char *folder, const char *what, struct error *err)
+{
+	error_set(err, errno, "%s %s, the folder of sessions", what, folder);
+	if (err->errnum == EACCES || err->errnum == EPERM)
+		error_hint(err, "set XDG_RUNTIME_DIR to a folder of your own, or unset it");
+	return -1;
+}
+
 int session_place_open(bool create, struct error *err)
 {
 	char folders[2][PATH_MAX];
@@ -61,11 +69,11 @@ int session_place_open(bool create, struct error *err)
 		/* /run/nsbox is shared with the file of ids, which any process of root's makes. */
 		if (create && mkdir(folders[i], i == 0 && geteuid() == 0 ? 0755 : 0700) < 0 &&
 			errno != EEXIST)
-			return error_set(err, errno, "making %s", folders[i]);
+			return cannot_use(folders[i], "making", err);
 		close_fd(&fd);
 		fd = open(folders[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
-			return error_set(err, errno, "opening %s", folders[i]);
+			return cannot_use(folders[i], "opening", err);
 		if (check_owner(fd, folders[i], err) < 0)
 			return -1;
 	}

@@ -567,6 +567,8 @@ static uint64_t check_times(struct session *session)
 
 	for (size_t i = 0; i < JOBS_MAX; i++)
 		busy |= session->jobs[i].state != JOB_FREE && session->jobs[i].connection;
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+		busy |= session->connections[i].fd >= 0 && session->connections[i].wait_until_us;
 	if (busy)
 		session->used_us = now;
 	if ((idle && now >= session->used_us + idle) || (life && now >= session->created_us + life))
@@ -660,12 +662,18 @@ static void take_down(struct session *session)
 static void last_words(struct session *session)
 {
 	uint64_t until = session_now_us() + LAST_WORDS_MS * 1000;
+	struct error err = {0};
+
+	error_set(&err, 0, "the session has ended");
 
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
 		struct connection *connection = &session->connections[i];
 
-		if (connection->fd >= 0 && connection->wait_until_us)
+		/* Who asked for the end, and who waited for output. */
+		if (connection->fd >= 0 && connection->wait_until_us == UINT64_MAX)
 			answer(connection, json_object());
+		else if (connection->fd >= 0 && connection->wait_until_us)
+			answer_failure(connection, &err);
 		while (connection->fd >= 0 && connection->out && session_now_us() < until) {
 			struct pollfd fd = {.fd = connection->fd, .events = POLLOUT};
 

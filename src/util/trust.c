@@ -65,7 +65,11 @@ int path_check_future(const char *path, char **ret, struct error *err)
 		return error_set(err, errno, "%s", existing);
 	if (path_check_writers(real, err) < 0)
 		return -1;
-	if (ret)
-		*ret = xasprintf("%s%s", strcmp(real, "/") == 0 ? "" : real, path + length);
+	if (ret) {
+		const char *rest = path + length;
+
+		*ret = *rest ? xasprintf("%s/%s", strcmp(real, "/") == 0 ? "" : real, rest + strspn(rest, "/"))
+			     : xstrdup(real);
+	}
 	return 0;
 }

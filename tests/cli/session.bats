@@ -171,6 +171,23 @@ info() {
   [ "$output" = 0 ]
 }
 
+@test "cp: what fails leaves what there was" {
+  session -m 64m --disk 8m
+  echo precious >keep
+  observe "$nsbox" session cp "$id:not-there" keep
+  [ "$status" = 125 ]
+  [ "$(cat keep)" = precious ]
+  observe "$nsbox" session cp "$id:not-there" new
+  [ ! -e new ]
+  "$nsbox" session cp keep "$id:keep"
+  observe bash -c "head -c 20000000 /dev/zero | '$nsbox' session cp - '$id:keep'"
+  [ "$status" = 125 ]
+  [[ $stderr = *"No space left on device"* ]]
+  inside sh -c 'cat keep; ls -A'
+  [ "$output" = $'precious\nkeep' ]
+  [ "$(ls -d keep* new* 2>/dev/null)" = keep ]
+}
+
 @test "cp: links lead nowhere but inside, and what is no file does not hold anybody up" {
   session
   inside sh -c 'ln -s /etc/shadow shadow; mkfifo fifo; ln -s /proc/1/root/etc/passwd root; mkdir dir'
@@ -234,6 +251,42 @@ info() {
   run --separate-stderr "$nsbox" session new --require-cgroup
   [ "$status" = 125 ]
   [[ $stderr = "nsbox: "*cgroup* ]]
+}
+
+@test "an image" {
+  command -v nsbox-image >/dev/null || [ -x "$(dirname "$(realpath "${NSBOX:-$BATS_TEST_DIRNAME/../../nsbox}")")/nsbox-image" ] || skip "without nsbox-image"
+  local programs
+  programs=$(dirname "$(realpath "${NSBOX:-$BATS_TEST_DIRNAME/../../nsbox}")")
+  export NSBOX_STORE=$place/store
+  mkdir -p root/bin root/data
+  cp -L "$load" root/bin/load
+  tar -C root -cf root.tar .
+  "$programs/nsbox" images import root.tar localhost/test/session
+  session --image localhost/test/session
+  inside /bin/load nothing
+  [[ $stderr != *"layers and a name"* ]]
+  "$nsbox" session cp root.tar "$id:/data/file"
+  "$nsbox" session cp "$id:/data/file" back
+  cmp root.tar back
+  observe "$nsbox" session exec --json "$id" /bin/load nothing
+  [ "$(jq -r .sandbox.root <<<"$output")" = localhost/test/session:latest ] || [ "$(jq -r .sandbox.root <<<"$output")" = image ]
+}
+
+@test "a limit of time in the configuration is none of a session, and how a command ended is told" {
+  mkdir -p config/nsbox
+  echo '{"limits": {"timeout": "5s"}}' >config/nsbox/nsbox.conf
+  XDG_CONFIG_HOME=$place/config session
+  process=$("$nsbox" session exec -d --timeout 300ms "$id" sleep 60)
+  run --separate-stderr "$nsbox" session logs -f "$id" "$process"
+  [ "$status" = 124 ]
+  [ "$stderr" = "nsbox: killed: time limit of 300 ms reached; raise it with --timeout" ]
+  [ "$("$nsbox" session ps --json "$id" | jq -c '.[] | [.running, .status, .ended_by]')" = '[false,124,"timeout"]' ]
+  run --separate-stderr bash -c "'$nsbox' session exec '$id' echo lost >/dev/full"
+  [ "$status" = 125 ]
+  [[ $stderr = "nsbox: warning: writing to standard output failed: No space left on device"* ]]
+  run --separate-stderr bash -c "'$nsbox' session new >/dev/full"
+  [ "$status" = 125 ]
+  [ "$("$nsbox" session ls -q)" = "$id" ]
 }
 
 @test "result as JSON" {
