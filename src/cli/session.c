@@ -392,7 +392,11 @@ static void print_sentence(const json_t *result)
 	const json_t *error = json_object_get(result, "error");
 	const char *text = json_string_value(json_object_get(error, "text"));
 	const char *hint = json_string_value(json_object_get(error, "hint"));
+	const char *signal = json_string_value(json_object_get(result, "signal")) ?: "";
 
+	/* Somebody's wish, as with nsbox run. */
+	if (strcmp(signal, "SIGPIPE") == 0 || strcmp(signal, "SIGINT") == 0)
+		return;
 	if (text)
 		fprintf(stderr, "nsbox: %s\n", text);
 	else if (message)
