@@ -27,7 +27,7 @@ static const char help[] =
 	"Writes an image to the directory DIR, which is made, as an OCI image layout (image-layout.md): skopeo, umoci,\n"
 	"podman and nsbox images import read it.\n"
 	"\n"
-	"      --help   print this help\n";
+	"  -h, --help   print this help\n";
 
 enum { COPY_CHUNK = 1 << 20 };
 
@@ -222,7 +222,7 @@ int command_export(int argc, char **argv)
 	struct error err = {0};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		if (option == 'h') {
 			fputs(help, stdout);
 			return 0;

@@ -21,7 +21,7 @@ static const char help[] =
 	"      --platform OS/ARCH[/VARIANT]  of an image for several (default: this machine's)\n"
 	"  -q, --quiet           print the name of the image and nothing else\n"
 	"      --json            print an object for each layer, and one for the image\n"
-	"      --help            print this help\n";
+	"  -h, --help            print this help\n";
 
 static int parse_options(int argc, char **argv, struct import *ret, bool *ret_quiet, bool *ret_json,
 	struct error *err)
@@ -31,7 +31,7 @@ static int parse_options(int argc, char **argv, struct import *ret, bool *ret_qu
 		{"help", no_argument, NULL, 'h'}, {0}};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "qh", longs, NULL)) != -1)
 		switch (option) {
 		case 'p':
 			if (platform_parse(optarg, &ret->platform, err) < 0)

@@ -21,13 +21,13 @@ static const char ls_help[] =
 	"\n"
 	"  -q, --quiet  print the names and nothing else\n"
 	"      --json   print an array of objects\n"
-	"      --help   print this help\n";
+	"  -h, --help   print this help\n";
 
 static const char inspect_help[] =
 	"Usage: nsbox images inspect [OPTION]… NAME[:TAG]\n"
 	"Prints what is known of an image, as JSON: its layers, and what its author says about running it.\n"
 	"\n"
-	"      --help   print this help\n";
+	"  -h, --help   print this help\n";
 
 struct listing {
 	bool quiet, json, any;
@@ -75,7 +75,7 @@ static int parse_options(int argc, char **argv, struct listing *ret, struct erro
 		{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "qh", longs, NULL)) != -1)
 		switch (option) {
 		case 'q':
 			ret->quiet = true;
@@ -161,7 +161,7 @@ int command_inspect(int argc, char **argv)
 {
 	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	struct error err = {0};
-	int option = getopt_long(argc, argv, "", longs, NULL), r;
+	int option = getopt_long(argc, argv, "h", longs, NULL), r;
 
 	if (option == 'h') {
 		fputs(inspect_help, stdout);

@@ -30,7 +30,7 @@ static const char help[] =
 	"      --stall-timeout DURATION  give up on a connection that brings less than 1 KiB a second (default 30s)\n"
 	"      --config FILE     mirrors and what else is said of registries are as in this file, not as in nsbox.conf(5)\n"
 	"      --no-config       no file is read\n"
-	"      --help            print this help\n"
+	"  -h, --help            print this help\n"
 	"\n"
 	"Credentials are those of podman login and docker login.\n";
 
@@ -236,7 +236,7 @@ static int parse_options(int argc, char **argv, struct pull *ret, struct error *
 
 	*ret = (struct pull){
 		.platform = platform_native(), .registry = {.retries = REGISTRY_RETRIES_DEFAULT}};
-	while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "qh", longs, NULL)) != -1)
 		switch (option) {
 		case 'p':
 			if (platform_parse(optarg, &ret->platform, err) < 0)

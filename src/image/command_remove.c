@@ -14,14 +14,14 @@ static const char rm_help[] =
 	"Usage: nsbox images rm NAME[:TAG]…\n"
 	"Forgets images, and removes what no other image needs. Sandboxes that run keep what they use.\n"
 	"\n"
-	"      --help   print this help\n";
+	"  -h, --help   print this help\n";
 
 static const char prune_help[] =
 	"Usage: nsbox images prune [OPTION]…\n"
 	"Removes what no image needs: layers, blobs, and what was begun and not finished.\n"
 	"\n"
 	"      --all    forget all images first\n"
-	"      --help   print this help\n";
+	"  -h, --help   print this help\n";
 
 static int parse_options(int argc, char **argv, bool *ret_all, struct error *err)
 {
@@ -29,7 +29,7 @@ static int parse_options(int argc, char **argv, bool *ret_all, struct error *err
 		{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", ret_all ? longs : longs + 1, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "h", ret_all ? longs : longs + 1, NULL)) != -1)
 		switch (option) {
 		case 'a':
 			/* Not by an abbreviation: it forgets everything. */

@@ -28,7 +28,7 @@ static const char help[] = "Usage: nsbox images COMMAND [OPTION]â€¦ [ARGUMENT]â€
 			   "  rm        forget some\n"
 			   "  prune     remove what no image needs\n"
 			   "\n"
-			   "      --help  print this help\n"
+			   "  -h, --help  print this help\n"
 			   "\n"
 			   "nsbox images COMMAND --help shows the options of a command.\n";
 
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "nsbox: no command given; see nsbox images --help\n");
 		return EXIT_FAILED;
 	}
-	if (strcmp(argv[1], "--help") == 0) {
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		fputs(help, stdout);
 		return flush_output(0);
 	}

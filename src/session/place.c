@@ -23,17 +23,17 @@
 
 enum { BACKLOG = 64, TRIES = 4, ID_BYTES = SESSION_ID_LENGTH / 2 };
 
-static void choose_folders(char folders[2][PATH_MAX])
+/* The folder of what is nsbox's, in which that of sessions is. */
+static void choose_folder(char ret[PATH_MAX])
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 
 	if (runtime && *runtime == '/')
-		snprintf(folders[0], PATH_MAX, "%s/nsbox", runtime);
+		snprintf(ret, PATH_MAX, "%s/nsbox", runtime);
 	else if (geteuid() == 0)
-		snprintf(folders[0], PATH_MAX, "/run/nsbox");
+		snprintf(ret, PATH_MAX, "/run/nsbox");
 	else
-		snprintf(folders[0], PATH_MAX, "/tmp/nsbox-%u", (unsigned)geteuid());
-	snprintf(folders[1], PATH_MAX, "%.4000s/sessions", folders[0]);
+		snprintf(ret, PATH_MAX, "/tmp/nsbox-%u", (unsigned)geteuid());
 }
 
 /* Whoever else can write there could put a socket of theirs in the place of a session. */
@@ -59,25 +59,30 @@ static int cannot_use(const char *folder, const char *what, struct error *err)
 	return -1;
 }
 
-int session_place_open(bool create, struct error *err)
+/* A folder in `dir`, called `path` for people. Nobody can exchange it between the looks. */
+static int open_folder(
+	int dir, const char *name, mode_t mode, bool create, const char *path, struct error *err)
 {
-	char folders[2][PATH_MAX];
 	cleanup_close int fd = -1;
 
-	choose_folders(folders);
-	for (int i = 0; i < 2; i++) {
-		/* /run/nsbox is shared with the file of ids, which any process of root's makes. */
-		if (create && mkdir(folders[i], i == 0 && geteuid() == 0 ? 0755 : 0700) < 0 &&
-			errno != EEXIST)
-			return cannot_use(folders[i], "making", err);
-		close_fd(&fd);
-		fd = open(folders[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
-			return cannot_use(folders[i], "opening", err);
-		if (check_owner(fd, folders[i], err) < 0)
-			return -1;
-	}
-	return move_fd(&fd);
+	if (create && mkdirat(dir, name, mode) < 0 && errno != EEXIST)
+		return cannot_use(path, "making", err);
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return cannot_use(path, "opening", err);
+	return check_owner(fd, path, err) < 0 ? -1 : move_fd(&fd);
+}
+
+int session_place_open(bool create, struct error *err)
+{
+	/* /run/nsbox is shared with the file of ids, which any process of root's makes. */
+	mode_t mode = geteuid() == 0 ? 0755 : 0700;
+	cleanup_close int folder = -1;
+	char path[PATH_MAX];
+
+	choose_folder(path);
+	folder = open_folder(AT_FDCWD, path, mode, create, path, err);
+	return folder < 0 ? -1 : open_folder(folder, "sessions", 0700, create, path, err);
 }
 
 bool session_id_valid(const char *id)
