@@ -29,6 +29,7 @@ write_settings() {
 		path-exclude=/usr/share/doc/*
 		path-include=/usr/share/doc/*/copyright
 		path-exclude=/usr/share/man/*
+		path-exclude=/usr/lib/jvm/*/man/*
 		path-exclude=/usr/share/info/*
 		path-exclude=/usr/share/locale/*
 		path-include=/usr/share/locale/locale.alias
