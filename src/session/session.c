@@ -23,7 +23,7 @@
 #include "sandbox/features.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/wire.h"
-#include "session/spawner.h"
+#include "session/frame.h"
 #include "session/supervise.h"
 #include "util/alloc.h"
 #include "util/base64.h"

@@ -41,48 +41,6 @@
 
 enum { CONTROL_FD = 3 };
 
-static int send_whole(int fd, const void *data, size_t length)
-{
-	const char *next = data;
-
-	while (length > 0) {
-		ssize_t n = send(fd, next, length, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		next += n;
-		length -= (size_t)n;
-	}
-	return 0;
-}
-
-/* The header of a frame, and with it descriptors. */
-static int send_header(int socket, const struct frame_header *header, const int *fds, size_t count)
-{
-	union {
-		char buffer[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
-	struct iovec iov = {.iov_base = (void *)header, .iov_len = sizeof *header};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
-
-	if (count > 0) {
-		message.msg_control = control.buffer;
-		message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(count * sizeof(int));
-		memcpy(CMSG_DATA(&control.align), fds, count * sizeof(int));
-	}
-	do
-		n = sendmsg(socket, &message, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n == sizeof *header ? 0 : -1;
-}
-
 /* Takes over the reference. Waits until the server has read it, or is gone. */
 static int send_frame(int fd, enum frame_type type, json_t *object, const int *fds, size_t count)
 {
@@ -90,9 +48,9 @@ static int send_frame(int fd, enum frame_type type, json_t *object, const int *f
 	struct frame_header header = {.type = type, .length = body ? (uint32_t)strlen(body) : 0};
 
 	json_decref(object);
-	if (!body || send_header(fd, &header, fds, count) < 0)
+	if (!body || frame_send_header(fd, &header, fds, count) < 0)
 		return -1;
-	return send_whole(fd, body, header.length);
+	return frame_send_bytes(fd, body, header.length);
 }
 
 /* The result, and with it the kept files of the streams that it has not whole: «kept» says which. */
@@ -152,23 +110,6 @@ static void report_progress(void *data, const char *last_line, size_t length, ui
 			SHUT_RDWR); /* half a frame: the stream cannot be gone on with; the run ends */
 }
 
-static int read_exactly(int fd, void *data, size_t length)
-{
-	char *next = data;
-
-	while (length > 0) {
-		ssize_t n = read(fd, next, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		next += n;
-		length -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Reads what is to be done. The server may be gone before it is whole: then there is nobody to tell. */
 static json_t *read_request(int fd, enum frame_type *ret_type)
 {
@@ -176,13 +117,13 @@ static json_t *read_request(int fd, enum frame_type *ret_type)
 	cleanup_free char *body = NULL;
 	json_t *object;
 
-	if (read_exactly(fd, &header, sizeof header) < 0 ||
+	if (frame_read_bytes(fd, &header, sizeof header) < 0 ||
 		(header.type != FRAME_SPEC && header.type != FRAME_WARM && header.type != FRAME_PULL) ||
 		header.length > FRAME_MAX)
 		_exit(1);
 	*ret_type = header.type;
 	body = xcalloc(header.length, 1);
-	if (read_exactly(fd, body, header.length) < 0)
+	if (frame_read_bytes(fd, body, header.length) < 0)
 		_exit(1);
 	object = json_loadb(body, header.length, JSON_ALLOW_NUL, NULL);
 	if (!object)
