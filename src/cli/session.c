@@ -251,34 +251,12 @@ static int refuse_foreign(const struct run_options *options, char **words, struc
 		      : 0;
 }
 
-static void stop_one(void *data, const char *id, int socket)
-{
-	struct error err;
-
-	(void)data;
-	(void)id;
-	/* One that ended meanwhile is stopped. */
-	json_decref(session_request(socket, json_pack("{s:s}", "op", "stop"), NULL, &err));
-}
-
-/* Nobody knows of one whose id could not be said. */
-static int say_id(const char *id)
-{
-	struct error err;
-	int status, fd;
-
-	puts(id);
-	status = finish_output(0);
-	if (status != 0 && (fd = session_connect(id, NULL, &err)) >= 0)
-		stop_one(NULL, id, fd);
-	return status;
-}
-
 static int make_session(struct run_options *options, char **words,
 	const struct session_times *times, struct error *err)
 {
 	char id[SESSION_ID_SIZE];
 	struct session_warnings warnings;
+	int claim, status;
 
 	if (options->operands[1])
 		return error_set(
@@ -286,12 +264,17 @@ static int make_session(struct run_options *options, char **words,
 	if (refuse_foreign(options, words, err) < 0 || run_build_spec(options, err) < 0)
 		return -1;
 	options->spec.session = true;
-	if (session_create(&options->spec, times, id, &warnings, err) < 0)
+	if (session_create(&options->spec, times, id, &claim, &warnings, err) < 0)
 		return -1;
 	for (size_t i = 0; i < warnings.count; i++)
 		if (i + 1 != warnings.limits || options->limits_given)
 			fprintf(stderr, "nsbox: warning: %s\n", warnings.texts[i]);
-	return say_id(id);
+	puts(id);
+	status = finish_output(0);
+	/* Nobody knows of one whose id could not be said: it ends. */
+	if (status == 0)
+		session_claim(&claim);
+	return status;
 }
 
 static int command_new(int argc, char **argv)
@@ -934,6 +917,16 @@ static int command_cp(int argc, char **argv)
 }
 
 /* --- stop --- */
+
+static void stop_one(void *data, const char *id, int socket)
+{
+	struct error err;
+
+	(void)data;
+	(void)id;
+	/* One that ended meanwhile is stopped. */
+	json_decref(session_request(socket, json_pack("{s:s}", "op", "stop"), NULL, &err));
+}
 
 static int command_stop(int argc, char **argv)
 {

@@ -373,6 +373,19 @@ static int set_stdin(const json_t *arguments, struct exec_spec *exec, struct err
 }
 
 /*
+ * A star in the first part, which may be a host, ends with it: «python*» is not «python.example/x». After that it stands for
+ * slashes too, as in a pattern for all that an owner has.
+ */
+static bool name_matches(const char *pattern, const char *name)
+{
+	size_t first = strcspn(pattern, "/"), length = strcspn(name, "/");
+	cleanup_free char *host_pattern = xmemdup(pattern, first), *host = xmemdup(name, length);
+
+	return !pattern[first] == !name[length] && fnmatch(host_pattern, host, 0) == 0 &&
+	       (!pattern[first] || fnmatch(pattern + first + 1, name + length + 1, 0) == 0);
+}
+
+/*
  * Languages' own images need no permission: whoever installed their files has given it. A pattern may be of the whole name
  * or of the short one, where that leaves «:latest» out with it or without.
  */
@@ -385,8 +398,8 @@ static bool image_is_allowed(
 
 	reference_format(reference, whole);
 	for (char *const *pattern = options->allow_images; pattern && *pattern; pattern++)
-		if (fnmatch(*pattern, whole, FNM_PATHNAME) == 0 || fnmatch(*pattern, brief, FNM_PATHNAME) == 0 ||
-			fnmatch(*pattern, latest, FNM_PATHNAME) == 0)
+		if (name_matches(*pattern, whole) || name_matches(*pattern, brief) ||
+			name_matches(*pattern, latest))
 			return true;
 	return language_has_image(language, whole) || languages_have_image(whole);
 }

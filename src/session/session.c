@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "image/store.h"
 #include "report/report.h"
 #include "sandbox/features.h"
 #include "sandbox/sandbox.h"
@@ -305,8 +306,8 @@ static bool is_in_our_namespace(pid_t pid)
 	char path[48];
 
 	snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
-	return stat("/proc/self/ns/user", &own) == 0 && stat(path, &theirs) == 0 && own.st_dev == theirs.st_dev &&
-	       own.st_ino == theirs.st_ino;
+	return stat("/proc/self/ns/user", &own) == 0 && stat(path, &theirs) == 0 &&
+	       own.st_dev == theirs.st_dev && own.st_ino == theirs.st_ino;
 }
 
 static void accept_connection(struct session *session)
@@ -554,6 +555,7 @@ enum {
 	POLL_LISTENER,
 	POLL_AGENT,
 	POLL_SIGNALS,
+	POLL_CLAIM,
 	POLL_CONNECTIONS,
 	POLL_JOBS = POLL_CONNECTIONS + CONNECTIONS_MAX,
 	POLL_MAX = POLL_JOBS + JOBS_MAX * JOB_POLLFDS,
@@ -598,6 +600,7 @@ static nfds_t fill_poll(
 	fds[POLL_LISTENER] = (struct pollfd){.fd = session->listener, .events = POLLIN};
 	fds[POLL_AGENT] = (struct pollfd){.fd = session->sandbox.socket, .events = POLLIN};
 	fds[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
+	fds[POLL_CLAIM] = (struct pollfd){.fd = session->claim, .events = POLLIN};
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		fds[POLL_CONNECTIONS + i] = (struct pollfd){.fd = session->connections[i].fd,
 			.events = session->connections[i].out ? POLLIN | POLLOUT : POLLIN};
@@ -606,6 +609,16 @@ static nfds_t fill_poll(
 		count += job_counts[i];
 	}
 	return count;
+}
+
+/* Its id has been said to somebody, or that somebody is gone. */
+static void serve_claim(struct session *session)
+{
+	char byte;
+
+	if (read(session->claim, &byte, 1) != 1)
+		session->ending = true;
+	close_fd(&session->claim);
 }
 
 static void turn(struct session *session, int signals)
@@ -643,6 +656,8 @@ static void turn(struct session *session, int signals)
 		accept_connection(session);
 	if (fds[POLL_SIGNALS].revents)
 		session->ending = true;
+	if (fds[POLL_CLAIM].revents)
+		serve_claim(session);
 }
 
 /* --- beginning and end --- */
@@ -723,14 +738,11 @@ struct ready {
 static bool say_ready(int fd, const struct error *err, const struct run_result *walls)
 {
 	struct ready ready = {.error = *err};
-	bool said;
 
 	ready.warnings.count = walls->warnings_count;
 	ready.warnings.limits = walls->limits_warning;
 	memcpy(ready.warnings.texts, walls->warnings, sizeof ready.warnings.texts);
-	said = write_whole(fd, &ready, sizeof ready) == 0;
-	close(fd);
-	return said;
+	return write_whole(fd, &ready, sizeof ready) == 0;
 }
 
 /* What whoever made it had open is not for it to hold: a lock, or a pipe whose end others wait for. */
@@ -749,6 +761,16 @@ static void close_inherited(const int *kept, size_t count)
 			close(fd);
 	}
 	close_range((unsigned)last + 1, ~0U, 0);
+}
+
+/* Against removal, as long as this process lives: those of whoever made it were closed, or end with it. */
+static int hold_layers(const struct spec *spec, struct error *err)
+{
+	for (char **tree = spec->root == ROOT_IMAGE ? spec->root_layers : NULL; tree && *tree;
+		tree++)
+		if (store_hold_layer(*tree, err) < 0)
+			return -1;
+	return 0;
 }
 
 _Noreturn static void session_main(const struct spec *spec, const struct session_times *times,
@@ -779,7 +801,7 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	strcpy(session->id, id);
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		session->connections[i] = CONNECTION_NONE;
-	if (chdir("/") < 0 || create_sandbox(session, &err) < 0) {
+	if (hold_layers(spec, &err) < 0 || chdir("/") < 0 || create_sandbox(session, &err) < 0) {
 		take_down(session);
 		session_remove(place, id);
 		say_ready(ready, &err, &session->walls);
@@ -787,6 +809,7 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	}
 	/* Without somebody who knows its id it would be there for nothing until its time is up. */
 	session->ending = !say_ready(ready, &err, &session->walls);
+	session->claim = ready;
 	while (!session->ending)
 		turn(session, signals);
 	end(session);
@@ -815,16 +838,18 @@ static int wait_until_ready(int fd, struct session_warnings *ret, struct error *
 }
 
 int session_create(const struct spec *spec, const struct session_times *times,
-	char ret_id[SESSION_ID_SIZE], struct session_warnings *ret_warnings, struct error *err)
+	char ret_id[SESSION_ID_SIZE], int *ret_claim, struct session_warnings *ret_warnings,
+	struct error *err)
 {
 	cleanup_close int place = session_place_open(true, err), listener = -1;
 	int ends[2], r;
 	pid_t pid;
 
+	*ret_claim = -1;
 	if (place < 0 || (listener = session_listen(place, ret_id, err)) < 0)
 		return -1;
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_set(err, errno, "making a pipe");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_set(err, errno, "making a socket");
 	pid = fork();
 	if (pid == 0) {
 		close(ends[0]);
@@ -833,11 +858,19 @@ int session_create(const struct spec *spec, const struct session_times *times,
 	close(ends[1]);
 	r = pid < 0 ? error_set(err, errno, "starting the session's supervisor")
 		    : wait_until_ready(ends[0], ret_warnings, err);
-	close(ends[0]);
-	if (r < 0) {
-		session_remove(place, ret_id);
-		if (pid > 0)
-			waitpid(pid, NULL, 0);
+	if (r == 0) {
+		*ret_claim = ends[0];
+		return 0;
 	}
-	return r;
+	close(ends[0]);
+	session_remove(place, ret_id);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	return -1;
+}
+
+void session_claim(int *claim)
+{
+	(void)!write(*claim, "", 1); /* to one that has ended meanwhile it says nothing */
+	close_fd(claim);
 }

@@ -57,6 +57,10 @@ struct session_warnings {
  * The caller must have one thread.
  */
 int session_create(const struct spec *spec, const struct session_times *times,
-	char ret_id[SESSION_ID_SIZE], struct session_warnings *ret_warnings, struct error *err);
+	char ret_id[SESSION_ID_SIZE], int *ret_claim, struct session_warnings *ret_warnings,
+	struct error *err);
+
+/* Once the id is where somebody can read it. Closed without this, as by the end of this process, the session ends. */
+void session_claim(int *claim);
 
 #endif

@@ -95,6 +95,7 @@ struct session {
 	struct session_times times;
 	char id[SESSION_ID_SIZE];
 	int place, listener;
+	int claim; /* until somebody has said that its id is known; then -1 */
 	struct sandbox sandbox;
 	struct run_result
 		walls; /* what creating the sandbox has noted: who enforces what, ids, warnings */

@@ -270,6 +270,15 @@ info() {
   cmp root.tar back
   observe "$nsbox" session exec --json "$id" /bin/load nothing
   [ "$(jq -r .sandbox.root <<<"$output")" = localhost/test/session:latest ] || [ "$(jq -r .sandbox.root <<<"$output")" = image ]
+  # It stays for as long as the session does.
+  "$programs/nsbox" images rm localhost/test/session
+  inside /bin/load nothing
+  [[ $stderr != *"no such program"* ]]
+  [ "$status" != 127 ]
+  [ "$(find store/layers -name load)" ]
+  "$nsbox" session stop "$id"
+  "$programs/nsbox" images prune
+  [ -z "$(find store/layers -name load)" ]
 }
 
 @test "a limit of time in the configuration is none of a session, and how a command ended is told" {
@@ -342,7 +351,8 @@ no_sessions() {
 @test "kill -9 of who makes it: there is none that nobody knows of" {
   for _ in {1..20}; do
     timeout -s KILL 0.002 "$nsbox" session new >ids || :
-    ! [ -s ids ] || "$nsbox" session stop "$(<ids)"
+    # The last thing that it does is to say that the id was said.
+    ! [ -s ids ] || "$nsbox" session stop "$(<ids)" || :
   done
   eventually no_sessions
 }

@@ -404,6 +404,9 @@ def _(place):
         server.refused("--allow-image", image="toys:1")
         server.refused("--allow-image", image="evil.org/toy:1")
         server.refused("--allow-pull", image="toy:other")
+    with Server(place, "--allow-image", "toy*") as server:
+        equal(server.run("cat /version", image="toy")["stdout"], "3", "allowed by a star")
+        server.refused("--allow-image", image="toys.example/x:1")
     configure(place, mcp={"allow_image": "toy:*"})
     with Server(place) as server:
         equal(server.run("cat /version", image="toy")["stdout"], "3", "allowed by the configuration")
