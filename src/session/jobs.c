@@ -25,6 +25,7 @@
 #include "util/error.h"
 
 enum {
+	KEPT_IN_ALL_MAX = 4 * RESULT_KEPT_BYTES_MAX, /* of all commands of a session */
 	END_DEADLINE_MS = 10 * 1000, /* for a command that was ended to be gone */
 	TICK_MS = 50,
 	OUTPUT_CHUNK = 64 << 10,
@@ -74,7 +75,8 @@ struct job *job_take(struct session *session, struct error *err)
 	}
 	if (job->state == JOB_DONE)
 		job_free(job);
-	*job = (struct job){.state = JOB_FREE,
+	*job = (struct job){.session = session,
+		.state = JOB_FREE,
 		.work = FILE_WORK_NONE,
 		.stdio = STDIO_NONE,
 		.streams = {-1, -1, -1},
@@ -184,12 +186,21 @@ static void fail_job(struct session *session, struct job *job, const struct erro
 
 /* --- output --- */
 
+static bool may_keep(const struct job *job, size_t length)
+{
+	uint64_t all = length;
+
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		all += job->session->jobs[i].kept_bytes;
+	return job->kept_bytes + length <= RESULT_KEPT_BYTES_MAX && all <= KEPT_IN_ALL_MAX;
+}
+
 /* What was read, for who asks for a part of it. */
 static void keep(struct job *job, const uint8_t *data, size_t length)
 {
 	if (job->kept < 0)
 		return;
-	if (job->lost_bytes == 0 && job->kept_bytes + length <= RESULT_KEPT_BYTES_MAX &&
+	if (job->lost_bytes == 0 && may_keep(job, length) &&
 		pwrite(job->kept, data, length, (off_t)job->kept_bytes) == (ssize_t)length)
 		job->kept_bytes += length;
 	else

@@ -64,6 +64,7 @@ enum job_state {
 };
 
 struct job {
+	const struct session *session;
 	enum job_state state;
 	uint32_t process;              /* the number that clients know it by */
 	struct connection *connection; /* that waits for it; NULL: nobody does */

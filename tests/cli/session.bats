@@ -137,6 +137,25 @@ info() {
   [ "$stderr" = "nsbox: process $process has ended" ]
 }
 
+all_ended() {
+  [ "$("$nsbox" session ps --json "$id" | jq '[.[] | select(.running)] | length')" = 0 ]
+}
+
+@test "in the background: what is kept of all is bounded" {
+  session
+  for _ in 1 2 3 4 5 6; do
+    "$nsbox" session exec -d "$id" head -c 60000000 /dev/zero
+  done
+  for _ in {1..300}; do
+    ! all_ended || break
+    sleep 0.1
+  done
+  all_ended
+  # Its files have no names: they are seen through its descriptors.
+  kept=$(stat -L -c '%s %F' /proc/"$(info .supervisor)"/fd/* | awk '/regular/ { sum += $1 } END { print sum }')
+  ((kept > 200000000 && kept <= 4 * 64 * 1024 * 1024))
+}
+
 @test "a server in the background is reached by a later command" {
   session
   "$nsbox" session exec "$id" sh -c 'echo served >page'
