@@ -306,7 +306,7 @@ int command_pull(int argc, char **argv)
 {
 	struct error err = {0};
 	struct pull options;
-	struct store store;
+	struct store store = {.fd = -1};
 	int r = parse_options(argc, argv, &options, &err);
 
 	if (r > 0) {
@@ -320,8 +320,7 @@ int command_pull(int argc, char **argv)
 		error_hint(&err, "for example: nsbox pull python:3.13-slim");
 		return failed(&err);
 	}
-	if (prepare(&options, &store, &err) < 0)
-		return failed(&err);
+	r = prepare(&options, &store, &err);
 	for (int i = optind; r == 0 && i < argc; i++)
 		r = pull_one(&options, &store, argv[i], &err);
 	store_close(&store);
