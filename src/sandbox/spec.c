@@ -344,9 +344,9 @@ int spec_validate(const struct spec *spec, struct error *err)
 			spec->gid, SPEC_ID_MAX);
 	if (spec->stop_signal > SPEC_SIGNAL_MAX)
 		return error_set(err, 0, "stop signal: signals go from 1 to %d", SPEC_SIGNAL_MAX);
-	if (!spec->hostname[0] || strlen(spec->hostname) > 64)
-		return error_set(
-			err, 0, "hostname: \"%s\" must have 1 to 64 characters", spec->hostname);
+	if (!spec->hostname || !spec->hostname[0] || strlen(spec->hostname) > 64)
+		return error_set(err, 0, "hostname: \"%s\" must have 1 to 64 characters",
+			spec->hostname ?: "");
 	if (strspn(spec->hostname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") != strlen(spec->hostname))
 		return error_set(err, 0, "hostname: \"%s\" may have letters, digits, dots, - and _ only", spec->hostname);
 	if (validate_mounts(spec, err) < 0 || validate_limits(&spec->limits, err) < 0)
