@@ -809,25 +809,6 @@ static int copy_out(const char *id, const char *path, const char *to, struct err
 	return r;
 }
 
-/* Reads until there is a whole piece, or the end. Returns its length, or -1 with errno. */
-static ssize_t fill_piece(int fd, char *piece)
-{
-	size_t length = 0;
-
-	while (length < COPY_PIECE) {
-		ssize_t n = read(fd, piece + length, COPY_PIECE - length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		length += (size_t)n;
-	}
-	return (ssize_t)length;
-}
-
 /* `extra` (taken over) is what a kind of work takes besides its path. */
 static int file_work(
 	const char *id, const char *kind, const char *path, json_t *extra, struct error *err)
@@ -858,7 +839,7 @@ static int copy_in(const char *id, const char *path, int fd, unsigned mode, stru
 {
 	cleanup_free char *piece = xmalloc(COPY_PIECE),
 			  *beside = xasprintf("%s.nsbox-%d", path, (int)getpid());
-	ssize_t length = fill_piece(fd, piece);
+	ssize_t length = read_full(fd, piece, COPY_PIECE);
 	struct error ignored;
 	int r;
 
@@ -866,7 +847,7 @@ static int copy_in(const char *id, const char *path, int fd, unsigned mode, stru
 		return write_piece(id, path, piece, (size_t)length, mode, false, err);
 	r = length < 0 ? error_set(err, errno, "reading it")
 		       : write_piece(id, beside, piece, (size_t)length, mode, false, err);
-	while (r == 0 && (length = fill_piece(fd, piece)) > 0)
+	while (r == 0 && (length = read_full(fd, piece, COPY_PIECE)) > 0)
 		r = write_piece(id, beside, piece, (size_t)length, 0, true, err);
 	if (r == 0 && length < 0)
 		r = error_set(err, errno, "reading it");

@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
+
+#include "util/file.h"
 
 int frame_send_bytes(int fd, const void *data, size_t length)
 {
@@ -52,17 +53,5 @@ int frame_send_header(int socket, const struct frame_header *header, const int *
 
 int frame_read_bytes(int fd, void *data, size_t length)
 {
-	char *next = data;
-
-	while (length > 0) {
-		ssize_t n = read(fd, next, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		next += n;
-		length -= (size_t)n;
-	}
-	return 0;
+	return read_full(fd, data, length) == (ssize_t)length ? 0 : -1;
 }

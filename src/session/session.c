@@ -469,7 +469,7 @@ static void sandbox_died(struct session *session)
 		"the session's sandbox has ended: its first process was killed, by hand, by the host's out-of-memory killer, or "
 		"since a command's processes could not be ended otherwise");
 	error_hint(&err, "make another session");
-	session->sandbox_died = session->ending = true;
+	session->ending = true;
 	jobs_fail_all(session, &err);
 }
 
@@ -820,14 +820,8 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 static int wait_until_ready(int fd, struct session_warnings *ret, struct error *err)
 {
 	struct ready said;
-	size_t length = 0;
-	ssize_t n;
 
-	while (length < sizeof said &&
-		((n = read(fd, (char *)&said + length, sizeof said - length)) > 0 ||
-			(n < 0 && errno == EINTR)))
-		length += n > 0 ? (size_t)n : 0;
-	if (length != sizeof said)
+	if (read_full(fd, &said, sizeof said) != sizeof said)
 		return error_set(
 			err, 0, "the session's supervisor was killed while it was being made");
 	*ret = said.warnings;

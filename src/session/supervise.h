@@ -110,7 +110,7 @@ struct session {
 	uint32_t next_id, next_process;
 	struct job jobs[JOBS_MAX];
 	struct connection connections[CONNECTIONS_MAX];
-	bool ending, sandbox_died;
+	bool ending;
 };
 
 uint64_t session_now_us(void);

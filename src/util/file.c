@@ -11,15 +11,12 @@
 
 #include "util/cleanup.h"
 
-ssize_t read_small_file(int dirfd, const char *path, char *buffer, size_t size)
+ssize_t read_full(int fd, void *buffer, size_t size)
 {
-	cleanup_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	size_t length = 0;
 
-	if (fd < 0)
-		return -1;
-	for (;;) {
-		ssize_t n = read(fd, buffer + length, size - length);
+	while (length < size) {
+		ssize_t n = read(fd, (char *)buffer + length, size - length);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -28,15 +25,25 @@ ssize_t read_small_file(int dirfd, const char *path, char *buffer, size_t size)
 		if (n == 0)
 			break;
 		length += (size_t)n;
-		if (length == size) {
-			errno = EFBIG;
-			return -1;
-		}
+	}
+	return (ssize_t)length;
+}
+
+ssize_t read_small_file(int dirfd, const char *path, char *buffer, size_t size)
+{
+	cleanup_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	ssize_t length = fd < 0 ? -1 : read_full(fd, buffer, size);
+
+	if (length < 0)
+		return -1;
+	if ((size_t)length == size) {
+		errno = EFBIG;
+		return -1;
 	}
 	if (length > 0 && buffer[length - 1] == '\n')
 		length--;
 	buffer[length] = '\0';
-	return (ssize_t)length;
+	return length;
 }
 
 int write_small_file(int dirfd, const char *path, const char *text)

@@ -16,6 +16,12 @@ ssize_t read_small_file(int dirfd, const char *path, char *buffer, size_t size);
 /* Writes `text` to an existing file in one write. Returns 0, or -1 with errno. */
 int write_small_file(int dirfd, const char *path, const char *text);
 
+/*
+ * Reads until there are `size` bytes, or the end, going on after EINTR and short reads. Returns how many there are, or -1
+ * with errno.
+ */
+ssize_t read_full(int fd, void *buffer, size_t size);
+
 /* Reads until EOF. *ret is malloc'd and has a NUL after its *ret_length bytes. Fails with EFBIG above `max`. */
 int read_fd_whole(int fd, size_t max, char **ret, size_t *ret_length);
 
