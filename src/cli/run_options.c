@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "seccomp/load.h"
 #include "util/alloc.h"
@@ -304,6 +305,32 @@ static int apply_tmpfs(
 	return 0;
 }
 
+/* The mount itself is made when all options are known: see add_workspace. */
+static int apply_workspace(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	char buffer[QUOTED_MAX];
+	struct stat status;
+
+	if (options->workspace)
+		return error_set(err, 0, "%s: given twice; there is one working directory", what);
+	options->workspace = resolve_path(what, argument, err);
+	if (!options->workspace)
+		return -1;
+	if (stat(options->workspace, &status) < 0)
+		return error_set(err, errno, "%s: %s", what, quoted(argument, buffer));
+	if (!S_ISDIR(status.st_mode))
+		return error_set(err, ENOTDIR, "%s: %s", what, quoted(argument, buffer));
+	if (strcmp(options->workspace, "/") == 0)
+		return error_set(err, 0, "%s: %s is the host's root; name a directory in it", what,
+			quoted(argument, buffer));
+	if (status.st_uid == geteuid())
+		return 0;
+	error_set(err, 0, "%s: %s is not the caller's, but user %u's: the command could not work there as its owner",
+		what, quoted(argument, buffer), (unsigned)status.st_uid);
+	return error_hint(err, "to show it all the same: --bind DIR:/workspace");
+}
+
 static int apply_network(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
@@ -411,6 +438,8 @@ static const struct run_option table[] = {
 		"the same, read-only", false, 0},
 	{NULL, 0, "tmpfs", "DST[:SIZE]", apply_tmpfs,
 		"an empty tmpfs at DST", false, 0},
+	{NULL, 0, "workspace", "DIR", apply_workspace,
+		"the host's DIR as /workspace, writable, where the command starts", false, 0},
 
 	{"Isolation", 0, "network", "none|host", apply_network,
 		"no network, or the host's own without any barrier (none)", false, 0},
@@ -670,6 +699,45 @@ static int apply_configuration(struct run_options *options, struct error *err)
 	return 0;
 }
 
+/* Whether a path inside is /workspace, however it is written. */
+static bool is_workspace(const char *path)
+{
+	unsigned names = 0;
+
+	while (*path) {
+		size_t length = strcspn(path, "/");
+
+		if (length > 0 && !(length == 1 && *path == '.') &&
+			(names++ > 0 || length != strlen("workspace") || strncmp(path, "workspace", length) != 0))
+			return false;
+		path += length + strspn(path + length, "/");
+	}
+	return names == 1;
+}
+
+/* The first of the mounts, so that those below /workspace are not covered by it. */
+static int add_workspace(struct run_options *options, struct error *err)
+{
+	struct spec *spec = &options->spec;
+	struct mount_spec workspace;
+
+	if (!options->workspace)
+		return 0;
+	for (size_t i = 0; i < spec->mounts_count; i++)
+		if (is_workspace(spec->mounts[i].target))
+			return error_set(err, 0, "--workspace and --%s at /workspace contradict each other",
+				spec->mounts[i].kind == MOUNT_TMPFS   ? "tmpfs"
+				: spec->mounts[i].read_only ? "ro-bind"
+							    : "bind");
+	spec_add_bind(spec, options->workspace, "/workspace", false);
+	workspace = spec->mounts[spec->mounts_count - 1];
+	memmove(spec->mounts + 1, spec->mounts, (spec->mounts_count - 1) * sizeof *spec->mounts);
+	spec->mounts[0] = workspace;
+	if (!options->workdir)
+		options->workdir = xstrdup("/workspace");
+	return 0;
+}
+
 static int check_output(const struct run_options *options, struct error *err)
 {
 	if (options->tty && options->no_tty)
@@ -708,7 +776,9 @@ int run_options_parse(int argc, char **argv, struct run_options *ret, struct err
 		return 0;
 	if (apply_configuration(ret, err) < 0 || apply_options(argc, argv, false, ret, err) < 0)
 		return -1;
-	return check_image(ret, err) < 0 || check_code(ret, err) < 0 || check_output(ret, err) < 0 ? -1 : 0;
+	if (check_image(ret, err) < 0 || check_code(ret, err) < 0 || check_output(ret, err) < 0)
+		return -1;
+	return add_workspace(ret, err);
 }
 
 uint64_t run_options_settle(struct run_options *options, bool terminal)
@@ -733,6 +803,7 @@ void run_options_free(struct run_options *options)
 	spec_free(&options->spec);
 	config_free(&options->config);
 	free(options->workdir);
+	free(options->workspace);
 	free_env(&options->file_env);
 	free_env(&options->env);
 }

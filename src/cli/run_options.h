@@ -33,6 +33,7 @@ struct run_options {
 	const char *code;	   /* -c */
 	char **operands;	   /* what follows the options, NULL-terminated */
 	char *workdir;		   /* owned */
+	char *workspace;	   /* owned, absolute and without links; NULL: the sandbox's own */
 	const char *image;	   /* of argv; NULL: none is named */
 	bool no_image;		   /* --image none: whatever the configuration says */
 	enum image_policy image_policy; /* of --lang */
