@@ -41,22 +41,6 @@ enum { CODE_MAX = 16 << 20, SENTENCE_MAX = 2048 };
 
 static const char DEFAULT_PATH[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-static bool has_env(const struct exec_spec *exec, const char *name)
-{
-	size_t length = strlen(name);
-
-	for (char **entry = exec->env; entry && *entry; entry++)
-		if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
-			return true;
-	return false;
-}
-
-static void set_env_default(struct exec_spec *exec, const char *name, const char *value)
-{
-	if (value && !has_env(exec, name))
-		exec_set_env(exec, name, value);
-}
-
 /*
  * The defaults are under what the language has set, then come the configuration's variables, and the caller's on
  * top.
@@ -65,20 +49,19 @@ static void set_env(struct exec_spec *exec, const struct run_options *options)
 {
 	bool root = options->spec.uid == 0;
 
-	set_env_default(exec, "PATH", DEFAULT_PATH);
-	set_env_default(exec, "HOME", spec_home(&options->spec));
+	exec_default_env(exec, "PATH", DEFAULT_PATH);
+	exec_default_env(exec, "HOME", spec_home(&options->spec));
 	if (options->spec.root != ROOT_IMAGE)
-		set_env_default(exec, "USER", root ? "root" : "user");
-	set_env_default(exec, "LANG", "C.UTF-8");
-	if (options->spec.tty)
-		set_env_default(exec, "TERM", getenv("TERM"));
+		exec_default_env(exec, "USER", root ? "root" : "user");
+	exec_default_env(exec, "LANG", "C.UTF-8");
+	if (options->spec.tty && getenv("TERM"))
+		exec_default_env(exec, "TERM", getenv("TERM"));
 	config_apply_to_exec(&options->config, exec);
 	exec_add_env(exec, options->file_env.env);
 	exec_add_env(exec, options->env.env);
 }
 
-/* Reads the code from a file, or from standard input, which is then used up. */
-static int read_code(const char *file, char **ret, size_t *ret_length, struct error *err)
+int run_read_code(const char *file, char **ret, size_t *ret_length, struct error *err)
 {
 	bool from_stdin = strcmp(file, "-") == 0;
 	cleanup_close int opened = from_stdin ? -1 : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -118,7 +101,7 @@ static int prepare_code(struct run_options *options, uint64_t timeout_ms, struct
 
 	if (language_load(options->language, &language, err) < 0)
 		return -1;
-	if (!code && read_code(*arguments, &read, &length, err) < 0) {
+	if (!code && run_read_code(*arguments, &read, &length, err) < 0) {
 		language_free(language);
 		return -1;
 	}
@@ -150,6 +133,24 @@ static void prepare_command(struct run_options *options, uint64_t timeout_ms)
 	exec->phase = "run";
 }
 
+/* A session begins with no command, and with the toolchains of whatever comes. */
+static int prepare_session(struct run_options *options, struct error *err)
+{
+	struct language *language = NULL;
+	int r;
+
+	if (options->session_language && language_load(options->session_language, &language, err) < 0)
+		return -1;
+	r = language ? image_root_for_language(language, options, err) : 0;
+	if (r == 0) {
+		r = language_prepare_lasting(language, &options->spec, err);
+		if (r < 0)
+			add_image_hint(options, language, err);
+	}
+	language_free(language);
+	return r;
+}
+
 int run_build_spec(struct run_options *options, struct error *err)
 {
 	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
@@ -166,6 +167,8 @@ int run_build_spec(struct run_options *options, struct error *err)
 	} else {
 		prepare_command(options, timeout_ms);
 	}
+	if (spec->session && prepare_session(options, err) < 0)
+		return -1;
 	for (size_t i = 0; i < spec->execs_count; i++)
 		set_env(&spec->execs[i], options);
 	last = &spec->execs[spec->execs_count - 1];

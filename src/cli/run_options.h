@@ -30,6 +30,7 @@ struct run_options {
 	bool output_limit_given;
 	bool limits_given;	   /* a limit was given that is weaker where there is no cgroup */
 	const char *language;	   /* of argv, as are the next two */
+	const char *session_language; /* of a session's code; or NULL */
 	const char *code;	   /* -c */
 	char **operands;	   /* what follows the options, NULL-terminated */
 	char *workdir;		   /* owned */

@@ -18,6 +18,7 @@
 #include "cli/cli.h"
 #include "cli/run_options.h"
 #include "cli/run_spec.h"
+#include "language/language.h"
 #include "report/report.h"
 #include "sandbox/spec.h"
 #include "session/client.h"
@@ -50,6 +51,8 @@ static const char new_help[] =
 	"Usage: nsbox session new [OPTION]…\n"
 	"Makes a session and prints its id. It lives until nsbox session stop, or until its time is up.\n"
 	"\n"
+	"      --lang LANGUAGE  the language of code that names none; in its image, as with nsbox run --lang\n"
+	"      --mcp            let MCP servers of yours use it, too\n"
 	"      --idle DURATION  end it when nothing was asked of it for so long (default 1h; none: never)\n"
 	"      --life DURATION  end it after so long anyway (default 24h; none: never)\n"
 	"      --help           print this help\n"
@@ -59,8 +62,11 @@ static const char new_help[] =
 
 static const char exec_help[] =
 	"Usage: nsbox session exec [OPTION]… ID [--] COMMAND [ARGUMENT]…\n"
+	"       nsbox session exec --lang LANGUAGE [OPTION]… ID FILE [ARGUMENT]…\n"
 	"Runs a command in a session. When it ends, so does everything that it has started.\n"
 	"\n"
+	"      --lang LANGUAGE       COMMAND is a file here with a program in that language, - for standard input\n"
+	"  -c, --code CODE           the program is CODE, and all that is given are its arguments\n"
 	"  -d, --detach              in the background: print the number of the process, and do not wait\n"
 	"  -e, --env NAME=VALUE      set a variable\n"
 	"  -w, --workdir DIR         start in DIR\n"
@@ -119,6 +125,7 @@ enum {
 	OPTION_JSON,
 	OPTION_TIMEOUT,
 	OPTION_ALL,
+	OPTION_LANG,
 };
 
 /* --- common --- */
@@ -192,36 +199,58 @@ static int parse_process(const char *text, json_int_t *ret, struct error *err)
 
 /* --- new --- */
 
-/* Takes our own options out of argv, where they stand before what is nsbox run's. */
-static int take_times(int *argc, char **argv, struct session_times *ret, struct error *err)
+/* The value of our own option `name` at argv[*i], which then is its last word; NULL where it is another. */
+static const char *own_option(char **argv, int *i, const char *name, struct error *err)
 {
-	int kept = 1;
+	size_t length = strlen(name);
 
-	*ret = (struct session_times){
+	if (strncmp(argv[*i], name, length) != 0 || !strchr("=", argv[*i][length]))
+		return NULL;
+	if (argv[*i][length])
+		return argv[*i] + length + 1;
+	if (argv[*i + 1])
+		return argv[++*i];
+	error_set(err, 0, "option %s needs an argument; see nsbox session new --help", name);
+	return NULL;
+}
+
+static int take_language(const char *name, struct session_options *ret, struct error *err)
+{
+	struct language *language;
+
+	if (language_load(name, &language, err) < 0)
+		return -1;
+	snprintf(ret->language, sizeof ret->language, "%s", language_name(language));
+	language_free(language);
+	return 0;
+}
+
+/* Takes our own options out of argv, wherever they stand before what is nsbox run's. */
+static int take_own(int *argc, char **argv, struct session_options *ret, struct error *err)
+{
+	const char *value;
+	int kept = 1, r = 0;
+
+	*ret = (struct session_options){
 		.idle_ms = SESSION_IDLE_DEFAULT_MS, .life_ms = SESSION_LIFE_DEFAULT_MS};
-	for (int i = 1; i < *argc; i++) {
-		bool idle =
-			strncmp(argv[i], "--idle", 6) == 0 && (argv[i][6] == '=' || !argv[i][6]);
-		bool life =
-			strncmp(argv[i], "--life", 6) == 0 && (argv[i][6] == '=' || !argv[i][6]);
-		const char *value;
-
-		if (!idle && !life) {
+	for (int i = 1; i < *argc && r == 0; i++) {
+		*err = (struct error){0};
+		if ((value = own_option(argv, &i, "--idle", err)))
+			r = parse_duration_ms("--idle", value, &ret->idle_ms, err);
+		else if ((value = own_option(argv, &i, "--life", err)))
+			r = parse_duration_ms("--life", value, &ret->life_ms, err);
+		else if ((value = own_option(argv, &i, "--lang", err)))
+			r = take_language(value, ret, err);
+		else if (strcmp(argv[i], "--mcp") == 0)
+			ret->shared = true;
+		else if (err->text[0])
+			r = -1;
+		else
 			argv[kept++] = argv[i];
-			continue;
-		}
-		value = argv[i][6] ? argv[i] + 7 : argv[++i];
-		if (i >= *argc)
-			return error_set(err, 0,
-				"option --%s needs an argument; see nsbox session new --help",
-				idle ? "idle" : "life");
-		if (parse_duration_ms(idle ? "--idle" : "--life", value,
-			    idle ? &ret->idle_ms : &ret->life_ms, err) < 0)
-			return -1;
 	}
 	argv[kept] = NULL;
 	*argc = kept;
-	return 0;
+	return r;
 }
 
 /* Of the command line: the configuration's is for nsbox run. */
@@ -238,7 +267,6 @@ static int refuse_foreign(const struct run_options *options, char **words, struc
 	const char *option = options->json           ? "--json"
 			     : has_timeout(words)    ? "--timeout"
 			     : options->print_spec   ? "--print-spec"
-			     : options->language     ? "--lang"
 			     : options->tty          ? "--tty"
 			     : options->no_tty       ? "--no-tty"
 			     : options->spec.explain ? "--explain"
@@ -252,7 +280,7 @@ static int refuse_foreign(const struct run_options *options, char **words, struc
 }
 
 static int make_session(struct run_options *options, char **words,
-	const struct session_times *times, struct error *err)
+	const struct session_options *own, struct error *err)
 {
 	char id[SESSION_ID_SIZE];
 	struct session_warnings warnings;
@@ -261,10 +289,11 @@ static int make_session(struct run_options *options, char **words,
 	if (options->operands[1])
 		return error_set(
 			err, 0, "nsbox session new takes no command: nsbox session exec runs them");
+	options->spec.session = true;
+	options->session_language = own->language[0] ? own->language : NULL;
 	if (refuse_foreign(options, words, err) < 0 || run_build_spec(options, err) < 0)
 		return -1;
-	options->spec.session = true;
-	if (session_create(&options->spec, times, id, &claim, &warnings, err) < 0)
+	if (session_create(&options->spec, own, id, &claim, &warnings, err) < 0)
 		return -1;
 	for (size_t i = 0; i < warnings.count; i++)
 		if (i + 1 != warnings.limits || options->limits_given)
@@ -280,7 +309,7 @@ static int make_session(struct run_options *options, char **words,
 static int command_new(int argc, char **argv)
 {
 	cleanup_free char **words = xcalloc((size_t)argc + 3, sizeof *words);
-	struct session_times times;
+	struct session_options own;
 	struct run_options options;
 	struct error err = {0};
 	int r;
@@ -289,14 +318,14 @@ static int command_new(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
 			return print_help(new_help);
-	if (take_times(&argc, words, &times, &err) < 0)
+	if (take_own(&argc, words, &own, &err) < 0)
 		return fail(&err);
 	/* What nsbox run is given has a command: its environment and folder are those that commands begin with. */
 	words[argc++] = (char *)"true";
 	words[argc] = NULL;
 	r = run_options_parse(argc, words, &options, &err);
 	if (r == 0)
-		r = make_session(&options, words, &times, &err);
+		r = make_session(&options, words, &own, &err);
 	run_options_free(&options);
 	return r < 0 ? fail(&err) : r;
 }
@@ -306,6 +335,8 @@ static int command_new(int argc, char **argv)
 struct exec_options {
 	struct spec spec; /* its one exec */
 	bool detach, json;
+	const char *language, *code; /* of a program; NULL: it is a command */
+	json_t *program;             /* or NULL */
 };
 
 static int parse_exec(int argc, char **argv, struct exec_options *ret, struct error *err)
@@ -313,12 +344,14 @@ static int parse_exec(int argc, char **argv, struct exec_options *ret, struct er
 	static const struct option longs[] = {{"detach", no_argument, NULL, 'd'},
 		{"env", required_argument, NULL, 'e'}, {"workdir", required_argument, NULL, 'w'},
 		{"timeout", required_argument, NULL, OPTION_TIMEOUT},
+		{"lang", required_argument, NULL, OPTION_LANG},
+		{"code", required_argument, NULL, 'c'},
 		{"json", no_argument, NULL, OPTION_JSON}, {"help", no_argument, NULL, OPTION_HELP},
 		{0}};
 	struct exec_spec *exec = &ret->spec.execs[0];
 	int option;
 
-	while ((option = getopt_long(argc, argv, "+:de:w:h", longs, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "+:c:de:w:h", longs, NULL)) != -1)
 		switch (option) {
 		case 'd':
 			ret->detach = true;
@@ -343,6 +376,12 @@ static int parse_exec(int argc, char **argv, struct exec_options *ret, struct er
 		case OPTION_TIMEOUT:
 			if (parse_duration_ms("--timeout", optarg, &exec->timeout_ms, err) < 0)
 				return -1;
+			break;
+		case OPTION_LANG:
+			ret->language = optarg;
+			break;
+		case 'c':
+			ret->code = optarg;
 			break;
 		case OPTION_JSON:
 			ret->json = true;
@@ -400,9 +439,12 @@ static int run_exec(const char *id, struct exec_options *options, struct error *
 	static const int streams[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
 	json_t *request = json_pack("{s:s, s:o, s:b}", "op", "exec", "spec",
 		spec_to_json(&options->spec), "background", options->detach);
-	json_t *result = ask(id, request, options->detach || options->json ? NULL : streams, err);
+	json_t *result;
 	int status;
 
+	if (options->program)
+		json_object_set(request, "program", options->program);
+	result = ask(id, request, options->detach || options->json ? NULL : streams, err);
 	if (!result)
 		return -1;
 	if (options->detach) {
@@ -419,6 +461,48 @@ static int run_exec(const char *id, struct exec_options *options, struct error *
 	return status;
 }
 
+/* The program of --lang and --code; *next is where its arguments begin. */
+static int take_program(struct exec_options *options, char **argv, int *next, struct error *err)
+{
+	cleanup_free char *text = NULL;
+	size_t length = 0;
+
+	if (!options->language && !options->code)
+		return 0;
+	if (!options->code) {
+		bool from_stdin = strcmp(argv[*next], "-") == 0;
+
+		if (run_read_code(argv[*next], &text, &length, err) < 0)
+			return -1;
+		if (from_stdin)
+			options->spec.execs[0].stdin_kind = STDIN_NULL;
+		(*next)++;
+	}
+	options->program = json_pack("{s:o}", "code",
+		options->code ? json_string(options->code) : json_stringn(text, length));
+	if (!options->program)
+		return error_set(err, 0, "the program is not UTF-8");
+	if (options->language)
+		json_object_set_new(options->program, "language", json_string(options->language));
+	return 0;
+}
+
+static int exec_in_session(struct exec_options *options, int argc, char **argv, struct error *err)
+{
+	const char *id = argv[optind++];
+
+	if (optind < argc && strcmp(argv[optind], "--") == 0)
+		optind++;
+	if (optind == argc && !options->code)
+		return error_set(err, 0, "nsbox session exec: which %s? See nsbox session exec --help",
+			options->language ? "file" : "command");
+	if (take_program(options, argv, &optind, err) < 0)
+		return -1;
+	for (int i = optind; i < argc; i++)
+		exec_add_arg(&options->spec.execs[0], argv[i]);
+	return run_exec(id, options, err);
+}
+
 static int command_exec(int argc, char **argv)
 {
 	struct exec_options options = {.detach = false};
@@ -427,27 +511,15 @@ static int command_exec(int argc, char **argv)
 
 	spec_init(&options.spec);
 	options.spec.execs_count = 1;
-	options.spec.execs[0].stdin_kind = STDIN_NULL;
+	options.spec.execs[0].stdin_kind = STDIN_INHERIT;
 	options.spec.execs[0].phase = "run";
 	status = parse_exec(argc, argv, &options, &err);
-	if (status > 0) {
-		spec_free(&options.spec);
-		return print_help(exec_help);
-	}
-	if (status == 0) {
-		const char *id = argv[optind++];
-
-		if (optind < argc && strcmp(argv[optind], "--") == 0)
-			optind++;
-		for (int i = optind; i < argc; i++)
-			exec_add_arg(&options.spec.execs[0], argv[i]);
-		status =
-			optind == argc
-				? error_set(&err, 0,
-					  "nsbox session exec: which command? See nsbox session exec --help")
-				: run_exec(id, &options, &err);
-	}
+	if (status > 0)
+		status = print_help(exec_help);
+	else if (status == 0)
+		status = exec_in_session(&options, argc, argv, &err);
 	spec_free(&options.spec);
+	json_decref(options.program);
 	return status < 0 ? fail(&err) : status;
 }
 

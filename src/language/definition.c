@@ -590,15 +590,17 @@ static uint64_t heap_mib(uint64_t memory_bytes)
 /* The value of the placeholder `name`; malloc'd, or NULL for an unknown one. */
 static char *placeholder_value(const struct placeholders *values, const char *name, size_t length)
 {
+	const char *support = values->support ?: DEFINITION_SUPPORT;
+
 #define NAME_IS(literal) (length == sizeof literal - 1 && memcmp(name, literal, length) == 0)
 	if (NAME_IS("source") && values->source)
 		return xstrdup(values->source);
 	if (NAME_IS("output"))
-		return xstrdup(DEFINITION_OUTPUT);
+		return xasprintf("%s/" DEFINITION_PROGRAM, support);
 	if (NAME_IS("workspace"))
 		return xstrdup(DEFINITION_WORKSPACE);
 	if (NAME_IS("support"))
-		return xstrdup(DEFINITION_SUPPORT);
+		return xstrdup(support);
 	if (NAME_IS("cache"))
 		return xstrdup(values->cache_bound ? DEFINITION_CACHE : DEFINITION_CACHE_OWN);
 	if (NAME_IS("public_type"))

@@ -98,12 +98,13 @@ struct placeholders {
 	const char *public_type; /* {public_type}, {main_type}: see typenames.h; NULL: Main */
 	const char *main_type;
 	bool cache_bound; /* {cache}: a directory of the host, else one in the sandbox */
-	/* {workspace}, {output} and {support} are fixed: see DEFINITION_… below. */
+	const char *support; /* {support}, and {output} is in it; NULL: DEFINITION_SUPPORT */
+	/* {workspace} is fixed: see DEFINITION_… below. */
 };
 
 #define DEFINITION_WORKSPACE "/workspace"
 #define DEFINITION_SUPPORT "/tmp/.nsbox"
-#define DEFINITION_OUTPUT DEFINITION_SUPPORT "/program" /* a workspace may be the caller's */
+#define DEFINITION_PROGRAM "program" /* in {support}: a workspace may be the caller's */
 #define DEFINITION_CACHE "/var/cache/nsbox" /* where a cache of the host's is bound */
 #define DEFINITION_CACHE_OWN DEFINITION_SUPPORT "/cache"
 

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "language/definition.h"
@@ -273,4 +274,31 @@ int language_load(const char *name, struct language **ret, struct error *err)
 		return 0;
 	}
 	return unknown_language(name, &directories, &entries, err);
+}
+
+struct language *language_of_file(const char *path, struct error *err)
+{
+	cleanup_directories struct directories directories;
+	cleanup_entries struct entries entries = {NULL, 0};
+	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	const char *extension = strrchr(name, '.') ? strrchr(name, '.') + 1 : "";
+	struct language *language = NULL;
+
+	directories_find(&directories);
+	scan(&directories, &entries);
+	for (int by_alias = 0; by_alias < 2 && *extension; by_alias++)
+		for (size_t i = 0; i < entries.count && !language; i++) {
+			struct language **entry = &entries.list[i].language;
+
+			if (!*entry || !(by_alias ? has_alias(*entry, extension)
+						  : strcasecmp((*entry)->extension, extension) == 0))
+				continue;
+			language = *entry;
+			*entry = NULL;
+		}
+	if (language)
+		return language;
+	error_set(err, 0, "%.80s: its name does not say which language it is in", name);
+	error_hint(err, "name the language");
+	return NULL;
 }

@@ -51,6 +51,36 @@ void language_list(
 int language_prepare(const struct language *language, const void *code, size_t length,
 	char *const *arguments, uint64_t timeout_ms, struct spec *spec, struct error *err);
 
+/* Where code is, in a sandbox in which other code may run at the same time. */
+struct language_source {
+	const void *code; /* `length` bytes: the text of the program */
+	size_t length;
+	/* The absolute path inside of a file that has this text already; NULL: it is written to one, spec->files[0]. */
+	const char *file;
+	/* Makes what is written nobody else's: a number. NULL: nothing else runs there. */
+	const char *unique;
+};
+
+/* The same for that source. With `unique`, language_support_directory says what is there for it alone. */
+int language_prepare_source(const struct language *language, const struct language_source *source,
+	char *const *arguments, uint64_t timeout_ms, struct spec *spec, struct error *err);
+
+/* The directory inside with what a program of `unique` needs and makes besides its source file; malloc'd. */
+char *language_support_directory(const char *unique);
+
+/* Whether the text of a program says how it is compiled or run: then language_source needs that of `file`, too. */
+bool language_reads_source(const struct language *language);
+
+/* The language whose source files have the extension of `path`; NULL with *err where there is none. */
+struct language *language_of_file(const char *path, struct error *err);
+
+/*
+ * Prepares a sandbox that lasts for code and commands: binds what of toolchains is outside of /usr, and gives the first
+ * exec the variables that it lacks, and in its PATH what is outside of the usual directories. `language` (may be NULL) must be there, or it fails as language_prepare does; in the host's root all
+ * others that are there are made usable, too.
+ */
+int language_prepare_lasting(const struct language *language, struct spec *spec, struct error *err);
+
 /* How a language stands in the root of a spec. */
 struct language_status {
 	bool ready;

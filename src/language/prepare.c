@@ -170,11 +170,20 @@ static void add_source(
 	spec_add_file(preparation->spec, path, text, prepended + length, FILE_MODE);
 }
 
-static void add_support(const struct preparation *preparation)
+/* The directory comes into being with the file that says which source it belongs to. */
+static void add_support(const struct preparation *preparation, const char *source)
 {
-	for (size_t i = 0; i < preparation->language->files_count; i++) {
-		const struct support_file *file = &preparation->language->files[i];
-		cleanup_free char *path = xasprintf(DEFINITION_SUPPORT "/%s", file->name);
+	const struct language *language = preparation->language;
+	const char *directory = preparation->values.support;
+
+	if (preparation->choice.toolchain->compile_argv) {
+		cleanup_free char *path = xasprintf("%s/source", directory);
+
+		spec_add_file(preparation->spec, path, source, strlen(source), FILE_MODE);
+	}
+	for (size_t i = 0; i < language->files_count; i++) {
+		const struct support_file *file = &language->files[i];
+		cleanup_free char *path = xasprintf("%s/%s", directory, file->name);
 
 		spec_add_file(preparation->spec, path, file->text, strlen(file->text), FILE_MODE);
 	}
@@ -183,31 +192,58 @@ static void add_support(const struct preparation *preparation)
 static void use_cache(struct preparation *preparation)
 {
 	struct error reason;
-	cleanup_free char *cache =
-		cache_find(preparation->language, &preparation->choice, &reason);
+	cleanup_free char *cache = NULL;
 
+	/* A sandbox that lasts has what it was made with. */
+	if (preparation->spec->session) {
+		preparation->values.cache_bound =
+			is_mounted(preparation->spec, DEFINITION_CACHE);
+		return;
+	}
+	cache = cache_find(preparation->language, &preparation->choice, &reason);
 	if (!cache)
 		return;
 	spec_add_bind(preparation->spec, cache, DEFINITION_CACHE, true);
 	preparation->values.cache_bound = true;
 }
 
-static int add_phases(
-	struct preparation *preparation, const void *code, size_t length, uint64_t timeout_ms)
+char *language_support_directory(const char *unique)
+{
+	return unique ? xasprintf(DEFINITION_SUPPORT "/%s", unique) : xstrdup(DEFINITION_SUPPORT);
+}
+
+/* Its own name is the usual one, unless that may be somebody else's. */
+static char *name_source(const struct preparation *preparation, const char *unique)
+{
+	const struct language *language = preparation->language;
+	cleanup_free char *name =
+		definition_expand(&preparation->values, language->source, preparation->err);
+
+	if (!name)
+		return NULL;
+	if (!unique)
+		return xasprintf(DEFINITION_WORKSPACE "/%s", name);
+	/* A name that the text prescribes is kept, beside the workspace; others are beside its modules. */
+	return strchr(language->source, '{')
+		       ? xasprintf("%s/source.d/%s", preparation->values.support, name)
+		       : xasprintf(DEFINITION_WORKSPACE "/exec_%s.%s", unique, language->extension);
+}
+
+static int add_phases(struct preparation *preparation, const struct language_source *source,
+	uint64_t timeout_ms)
 {
 	const struct toolchain *toolchain = preparation->choice.toolchain;
-	cleanup_free char *name = definition_expand(
-		&preparation->values, preparation->language->source, preparation->err);
-	cleanup_free char *source = name ? xasprintf(DEFINITION_WORKSPACE "/%s", name) : NULL;
+	cleanup_free char *path = source->file ? xstrdup(source->file)
+					       : name_source(preparation, source->unique);
 	struct spec *spec = preparation->spec;
 
-	if (!source)
+	if (!path)
 		return -1;
-	preparation->values.source = source;
-	add_source(preparation, source, code, length);
-	add_support(preparation);
+	preparation->values.source = path;
+	if (!source->file)
+		add_source(preparation, path, source->code, source->length);
+	add_support(preparation, path);
 	if (toolchain->compile_argv) {
-		spec_add_directory(spec, DEFINITION_SUPPORT);
 		if (add_exec(preparation, "compile", toolchain->compile_argv,
 			    toolchain->compile_timeout_ms) < 0)
 			return -1;
@@ -216,9 +252,10 @@ static int add_phases(
 	return add_exec(preparation, "run", toolchain->run_argv, timeout_ms);
 }
 
-int language_prepare(const struct language *language, const void *code, size_t length,
+int language_prepare_source(const struct language *language, const struct language_source *source,
 	char *const *arguments, uint64_t timeout_ms, struct spec *spec, struct error *err)
 {
+	cleanup_free char *support = language_support_directory(source->unique);
 	cleanup_preparation struct preparation preparation = {0};
 	struct typenames names;
 	int result;
@@ -226,10 +263,11 @@ int language_prepare(const struct language *language, const void *code, size_t l
 	if (prepare(language, spec, &preparation, err) < 0)
 		return -1;
 	use_cache(&preparation);
-	typenames_read(code, length, &names);
+	typenames_read(source->code, source->length, &names);
+	preparation.values.support = support;
 	preparation.values.public_type = names.public_type;
 	preparation.values.main_type = names.main_type ? names.main_type : names.public_type;
-	result = add_phases(&preparation, code, length, timeout_ms);
+	result = add_phases(&preparation, source, timeout_ms);
 	typenames_free(&names);
 	if (result < 0)
 		return -1;
@@ -237,6 +275,119 @@ int language_prepare(const struct language *language, const void *code, size_t l
 		/* as they are: braces in them are the caller's */
 		exec_add_arg(&spec->execs[spec->execs_count - 1], *arguments);
 	return 0;
+}
+
+int language_prepare(const struct language *language, const void *code, size_t length,
+	char *const *arguments, uint64_t timeout_ms, struct spec *spec, struct error *err)
+{
+	const struct language_source source = {.code = code, .length = length};
+
+	return language_prepare_source(language, &source, arguments, timeout_ms, spec, err);
+}
+
+static bool mentions_type(char *const *argv)
+{
+	for (; argv && *argv; argv++)
+		if (strstr(*argv, "{public_type}") || strstr(*argv, "{main_type}"))
+			return true;
+	return false;
+}
+
+bool language_reads_source(const struct language *language)
+{
+	for (size_t i = 0; i < language->toolchains_count; i++)
+		if (mentions_type(language->toolchains[i].compile_argv) ||
+			mentions_type(language->toolchains[i].run_argv))
+			return true;
+	return false;
+}
+
+/* --- sandboxes that last --- */
+
+/* What every language that is there adds to the spec. */
+struct lasting {
+	const struct language *named;
+	struct spec *spec;
+	char *path; /* that they put before the usual one */
+};
+
+static void add_lasting(struct lasting *lasting, const struct language *language,
+	const struct choice *choice)
+{
+	cleanup_free char *own = make_path(choice, lasting->spec), *before = NULL, *cache = NULL;
+	size_t length = strlen(own) - strlen(needs_path(lasting->spec));
+	struct error unimportant;
+
+	own[length] = '\0';
+	if (length > 0 && !strstr(lasting->path, own)) {
+		before = lasting->path;
+		lasting->path = xasprintf("%s%s", before, own);
+	}
+	add_binds(choice, lasting->spec);
+	cache = cache_find(language, choice, &unimportant);
+	if (cache && !is_mounted(lasting->spec, DEFINITION_CACHE))
+		spec_add_bind(lasting->spec, cache, DEFINITION_CACHE, true);
+}
+
+static void add_other(void *data, const char *name, const struct error *broken)
+{
+	struct lasting *lasting = data;
+	struct choice choice = {0};
+	struct language *language;
+	struct error unimportant;
+
+	if (broken || (lasting->named && strcmp(name, lasting->named->name) == 0) ||
+		language_load(name, &language, &unimportant) < 0)
+		return;
+	if (needs_choose(language, lasting->spec, &choice, &unimportant) == 0)
+		add_lasting(lasting, language, &choice);
+	choice_free(&choice);
+	language_free(language);
+}
+
+static int add_lasting_env(const struct language *language, const struct choice *choice,
+	struct spec *spec, struct error *err)
+{
+	struct preparation preparation = {.language = language,
+		.spec = spec,
+		.err = err,
+		.values = {.memory_bytes = spec->limits.memory_bytes,
+			.cache_bound = is_mounted(spec, DEFINITION_CACHE),
+			.source = ""}};
+
+	if (add_env(&preparation, &language->env, &spec->execs[0]) < 0)
+		return -1;
+	return add_env(&preparation, &choice->toolchain->env, &spec->execs[0]);
+}
+
+int language_prepare_lasting(const struct language *language, struct spec *spec, struct error *err)
+{
+	struct lasting lasting = {.named = language, .spec = spec, .path = xstrdup("")};
+	struct exec_spec *exec = &spec->execs[0];
+	cleanup_free char *path = NULL;
+	struct choice choice = {0};
+	int r = 0;
+
+	if (language)
+		r = needs_choose(language, spec, &choice, err);
+	if (r == 0 && language)
+		add_lasting(&lasting, language, &choice);
+	if (r == 0 && spec->root == ROOT_HOST)
+		language_list(add_other, &lasting);
+	for (char **entry = spec->root_env; entry && *entry; entry++) {
+		cleanup_free char *name = xmemdup(*entry, strcspn(*entry, "="));
+
+		exec_default_env(exec, name, strchr(*entry, '=') + 1);
+	}
+	path = xasprintf("%s%s", lasting.path, exec_get_env(exec, "PATH") ?: needs_path(spec));
+	free(lasting.path);
+	exec_default_env(exec, "LANG", "C.UTF-8");
+	exec_default_env(exec, "HOME", spec_home(spec));
+	exec_set_env(exec, "PATH", path);
+	if (r == 0 && language)
+		r = add_lasting_env(language, &choice, spec, err);
+	choice_free(&choice);
+	return r;
 }
 
 /* --- status and version --- */

@@ -156,6 +156,22 @@ void exec_set_env(struct exec_spec *exec, const char *name, const char *value)
 	exec->env = append_string(exec->env, entry);
 }
 
+const char *exec_get_env(const struct exec_spec *exec, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (char **entry = exec->env; entry && *entry; entry++)
+		if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+			return *entry + length + 1;
+	return NULL;
+}
+
+void exec_default_env(struct exec_spec *exec, const char *name, const char *value)
+{
+	if (!exec_get_env(exec, name))
+		exec_set_env(exec, name, value);
+}
+
 void exec_add_env(struct exec_spec *exec, char *const *entries)
 {
 	for (; entries && *entries; entries++) {

@@ -164,6 +164,12 @@ void spec_add_directory(struct spec *spec, const char *path);
 /* Sets one NAME=VALUE in exec->env, in place of an earlier value of NAME. */
 void exec_set_env(struct exec_spec *exec, const char *name, const char *value);
 
+/* The value of NAME there, borrowed until the next change, or NULL. */
+const char *exec_get_env(const struct exec_spec *exec, const char *name);
+
+/* Sets it unless NAME has a value already. */
+void exec_default_env(struct exec_spec *exec, const char *name, const char *value);
+
 /* Sets each NAME=VALUE of `entries`, which is NULL-terminated or NULL. */
 void exec_add_env(struct exec_spec *exec, char *const *entries);
 

@@ -516,3 +516,39 @@ int file_write_of_spec(struct session *session, struct job *job, struct error *e
 	return file_work_start(
 		session, &job->work, packed, length, file->content, file->length, 0, err);
 }
+
+int file_read_start(struct session *session, struct job *job, const char *path, uint64_t limit,
+	struct error *err)
+{
+	struct fileop op = {
+		.kind = FILEOP_READ, .limit = limit, .path_length = (uint32_t)strlen(path)};
+	size_t length;
+	cleanup_free void *packed = pack(&op, path, NULL, NULL, &length);
+
+	return file_work_start(session, &job->work, packed, length, NULL, 0, limit, err);
+}
+
+const void *file_text(const struct file_work *work, size_t *ret_length)
+{
+	*ret_length = work->answer_length - sizeof(struct fileop_answer);
+	return work->answer + sizeof(struct fileop_answer);
+}
+
+void file_remove(struct session *session, const char *path)
+{
+	struct fileop op = {.kind = FILEOP_DELETE,
+		.flags = FILEOP_RECURSIVE,
+		.path_length = (uint32_t)strlen(path)};
+	size_t length;
+	cleanup_free void *packed = pack(&op, path, NULL, NULL, &length);
+	struct error unimportant;
+	struct job *job = job_take_unused(session);
+
+	if (!job)
+		return;
+	job->kind = op.kind;
+	if (file_work_start(session, &job->work, packed, length, NULL, 0, 0, &unimportant) < 0)
+		job_free(job);
+	else
+		job->state = JOB_FILE;
+}

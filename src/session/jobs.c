@@ -19,6 +19,7 @@
 #include "report/report.h"
 #include "sandbox/account.h"
 #include "sandbox/wire.h"
+#include "session/program.h"
 #include "session/supervise.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -30,6 +31,7 @@ enum {
 	TICK_MS = 50,
 	OUTPUT_CHUNK = 64 << 10,
 	ERRNO_END = 4096,
+	SOURCE_MAX = 4 << 20, /* bytes of a file that are read for what its language has to know */
 };
 
 /* --- places --- */
@@ -44,6 +46,9 @@ void job_free(struct job *job)
 	for (int i = 0; i < 3; i++)
 		close_fd(&job->streams[i]);
 	free(job->content);
+	json_decref(job->program);
+	free(job->source);
+	free(job->support);
 	run_result_free(&job->result);
 	spec_free(&job->spec);
 	*job = (struct job){.state = JOB_FREE,
@@ -53,28 +58,8 @@ void job_free(struct job *job)
 		.stdio = STDIO_NONE};
 }
 
-struct job *job_take(struct session *session, struct error *err)
+static struct job *occupy(struct session *session, struct job *job)
 {
-	struct job *job = NULL;
-
-	for (size_t i = 0; i < JOBS_MAX; i++) {
-		struct job *other = &session->jobs[i];
-
-		if (other->state == JOB_FREE) {
-			job = other;
-			break;
-		}
-		if (other->state == JOB_DONE && (!job || other->process < job->process))
-			job = other;
-	}
-	if (!job) {
-		error_set(err, 0, "the session has %d commands and pieces of work on files already",
-			JOBS_MAX);
-		error_hint(err, "wait for some of them, or end them");
-		return NULL;
-	}
-	if (job->state == JOB_DONE)
-		job_free(job);
 	*job = (struct job){.session = session,
 		.state = JOB_FREE,
 		.work = FILE_WORK_NONE,
@@ -86,6 +71,36 @@ struct job *job_take(struct session *session, struct error *err)
 		.created_us = session_now_us()};
 	spec_init(&job->spec);
 	return job;
+}
+
+struct job *job_take_unused(struct session *session)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state == JOB_FREE)
+			return occupy(session, &session->jobs[i]);
+	return NULL;
+}
+
+struct job *job_take(struct session *session, struct error *err)
+{
+	struct job *job = job_take_unused(session);
+
+	if (job)
+		return job;
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct job *other = &session->jobs[i];
+
+		if (other->state == JOB_DONE && (!job || other->process < job->process))
+			job = other;
+	}
+	if (!job) {
+		error_set(err, 0, "the session has %d commands and pieces of work on files already",
+			JOBS_MAX);
+		error_hint(err, "wait for some of them, or end them");
+		return NULL;
+	}
+	job_free(job);
+	return occupy(session, job);
 }
 
 struct job *job_by_process(struct session *session, uint32_t process)
@@ -160,6 +175,18 @@ json_t *job_describe(const struct job *job)
 	return object;
 }
 
+/* What was made for its program; not before that has ended. */
+static void remove_made(struct session *session, struct job *job)
+{
+	if (job->source)
+		file_remove(session, job->source);
+	if (job->support)
+		file_remove(session, job->support);
+	free(job->source);
+	free(job->support);
+	job->source = job->support = NULL;
+}
+
 static void finish_job(struct session *session, struct job *job)
 {
 	job->result.total_us = session_now_us() - job->created_us;
@@ -167,6 +194,7 @@ static void finish_job(struct session *session, struct job *job)
 	if (job->connection)
 		answer(job->connection, run_result_to_json(&job->result, &job->spec));
 	job->connection = NULL;
+	remove_made(session, job);
 	if (job->background && !job->cancelled)
 		job->state = JOB_DONE;
 	else
@@ -304,7 +332,11 @@ static int carry(struct job *job, int number, struct error *err)
 static int prepare_streams(struct job *job, struct error *err)
 {
 	job->stdio = STDIO_NONE;
-	for (int number = 0; number < 3; number++)
+	/* A compiler has nothing to read. */
+	if (job->spec.execs[job->index].stdin_kind != STDIN_INHERIT &&
+		(job->stdio.child[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
+		return error_set(err, errno, "opening /dev/null");
+	for (int number = job->stdio.child[0] >= 0 ? 1 : 0; number < 3; number++)
 		if (carry(job, number, err) < 0)
 			return -1;
 	return 0;
@@ -546,16 +578,6 @@ static int open_kept(struct error *err)
 		      : fd;
 }
 
-static bool has_variable(const struct exec_spec *exec, const char *entry)
-{
-	size_t length = strcspn(entry, "=") + 1;
-
-	for (char **own = exec->env; own && *own; own++)
-		if (strncmp(*own, entry, length) == 0)
-			return true;
-	return false;
-}
-
 /* What the session's own spec has for a command, of which there is none: the environment and the folder. */
 static void inherit(const struct session *session, struct spec *spec)
 {
@@ -569,30 +591,70 @@ static void inherit(const struct session *session, struct spec *spec)
 		for (char **entry = base->env; entry && *entry; entry++) {
 			cleanup_free char *name = xmemdup(*entry, strcspn(*entry, "="));
 
-			if (!has_variable(exec, *entry))
-				exec_set_env(exec, name, *entry + strlen(name) + 1);
+			exec_default_env(exec, name, *entry + strlen(name) + 1);
 		}
 	}
 }
 
-static int take_spec(
+static int settle_spec(struct session *session, struct job *job, struct error *err)
+{
+	for (size_t i = 0; i < job->spec.execs_count; i++)
+		if (!job->spec.execs[i].timeout_ms)
+			job->spec.execs[i].timeout_ms = session->options.timeout_ms;
+	inherit(session, &job->spec);
+	/* Before it has the session's root, which it need not be able to make. */
+	if (spec_validate(&job->spec, err) < 0)
+		return -1;
+	take_walls_of(session, &job->spec);
+	return 0;
+}
+
+/* Begins with what there is to be done first. */
+static int take_request(
 	struct session *session, struct job *job, const json_t *request, struct error *err)
 {
+	json_t *program = json_object_get(request, "program");
+	const char *file;
 	struct spec spec;
 
 	if (spec_from_json(json_object_get(request, "spec"), &spec, err) < 0)
 		return -1;
 	spec_free(&job->spec);
 	job->spec = spec;
-	inherit(session, &job->spec);
-	/* Before it has the session's root, which it need not be able to make. */
-	if (spec_validate(&job->spec, err) < 0)
-		return -1;
-	take_walls_of(session, &job->spec);
 	job->background = json_is_true(json_object_get(request, "background"));
 	if (job->background && (job->kept = open_kept(err)) < 0)
 		return -1;
-	return 0;
+	if (program && program_reads_file(program, &file)) {
+		job->program = json_incref(program);
+		job->state = JOB_SOURCE;
+		return file_read_start(session, job, file, SOURCE_MAX, err);
+	}
+	if (program && program_prepare(session, job, program, NULL, 0, err) < 0)
+		return -1;
+	job->state = JOB_FILES;
+	return settle_spec(session, job, err);
+}
+
+static void source_read(struct session *session, struct job *job)
+{
+	const char *path = json_string_value(json_object_get(job->program, "file"));
+	struct error err = {0};
+	int r = file_work_result(&job->work, path, &err);
+	size_t length;
+	const void *text = r == 0 ? file_text(&job->work, &length) : NULL;
+
+	if (r == 0)
+		r = program_prepare(session, job, job->program, text, length, &err);
+	if (r == 0)
+		r = settle_spec(session, job, &err);
+	file_work_free(&job->work);
+	if (job->cancelled)
+		r = error_set(&err, 0, "cancelled");
+	job->state = JOB_FILES;
+	if (r < 0)
+		fail_job(session, job, &err);
+	else
+		start_files(session, job);
 }
 
 void job_exec(struct session *session, struct connection *connection, const json_t *request)
@@ -600,22 +662,23 @@ void job_exec(struct session *session, struct connection *connection, const json
 	struct error err = {0};
 	struct job *job = job_take(session, &err);
 
-	if (!job || take_spec(session, job, request, &err) < 0) {
+	if (job)
+		job->process = ++session->next_process;
+	if (!job || take_request(session, job, request, &err) < 0) {
 		answer_failure(connection, &err);
 		if (job)
 			job_free(job);
 		return;
 	}
 	copy_walls(session, &job->result);
-	job->process = ++session->next_process;
-	job->state = JOB_FILES;
 	for (int i = 0; i < 3 && !job->background; i++)
 		job->streams[i] = move_fd(&connection->streams[i]);
 	if (job->background)
 		answer(connection, json_pack("{s:I}", "process", (json_int_t)job->process));
 	else
 		job->connection = connection;
-	start_files(session, job);
+	if (job->state == JOB_FILES)
+		start_files(session, job);
 }
 
 void job_cancel(struct session *session, struct job *job)
@@ -627,8 +690,9 @@ void job_cancel(struct session *session, struct job *job)
 	} else if (job->state == JOB_DRAINING) {
 		close_streams(job);
 		job_free(job);
-	} else if (job->state == JOB_FILE || job->state == JOB_FILES) {
+	} else if (job->state == JOB_FILE || job->state == JOB_SOURCE || job->state == JOB_FILES) {
 		/* The worker sees its channel closed, takes back what it began, and ends. */
+		remove_made(session, job);
 		job_free(job);
 	}
 }
@@ -640,7 +704,7 @@ void jobs_fail_all(struct session *session, const struct error *err)
 
 		if (job->state == JOB_FILE && job->connection)
 			answer_failure(job->connection, err);
-		else if (job->state == JOB_FILES || job->state == JOB_RUNNING ||
+		else if (job->state == JOB_SOURCE || job->state == JOB_FILES || job->state == JOB_RUNNING ||
 			 job->state == JOB_DRAINING) {
 			close_streams(job);
 			if (job->state == JOB_RUNNING)
@@ -656,11 +720,16 @@ void jobs_fail_all(struct session *session, const struct error *err)
 
 /* --- polling --- */
 
+static bool works_on_files(const struct job *job)
+{
+	return job->state == JOB_FILE || job->state == JOB_SOURCE || job->state == JOB_FILES;
+}
+
 size_t job_fill_poll(struct job *job, struct pollfd *ret)
 {
 	size_t count = 0;
 
-	if (job->state == JOB_FILE || job->state == JOB_FILES) {
+	if (works_on_files(job)) {
 		ret[count++] = (struct pollfd){.fd = job->work.channel,
 			.events = POLLIN | (job->work.content_length > 0 ? POLLOUT : 0)};
 		return count;
@@ -685,6 +754,10 @@ static void step_file(struct session *session, struct job *job, short events)
 		file_written(session, job);
 		return;
 	}
+	if (job->state == JOB_SOURCE) {
+		source_read(session, job);
+		return;
+	}
 	session->used_us = session_now_us();
 	file_answer(job);
 	job_free(job);
@@ -695,7 +768,7 @@ void job_handle_poll(
 {
 	if (count == 0)
 		return;
-	if (job->state == JOB_FILE || job->state == JOB_FILES) {
+	if (works_on_files(job)) {
 		step_file(session, job, fds[0].revents);
 		return;
 	}
@@ -789,10 +862,9 @@ uint64_t jobs_check_clocks(struct session *session)
 			check_deadlines(session, job, now);
 			next = job->deadline_us < next ? job->deadline_us : next;
 			next = job->end_deadline_us < next ? job->end_deadline_us : next;
-		} else if ((job->state == JOB_FILE || job->state == JOB_FILES) &&
-			   now >= job->work.deadline_us) {
+		} else if (works_on_files(job) && now >= job->work.deadline_us) {
 			step_file(session, job, 0);
-		} else if (job->state == JOB_FILE || job->state == JOB_FILES) {
+		} else if (works_on_files(job)) {
 			next = job->work.deadline_us < next ? job->work.deadline_us : next;
 		}
 	}

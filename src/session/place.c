@@ -110,7 +110,7 @@ static int make_id(char ret[SESSION_ID_SIZE], struct error *err)
 	return 0;
 }
 
-int session_listen(int place, char ret_id[SESSION_ID_SIZE], struct error *err)
+int session_listen(int place, bool shared, char ret_id[SESSION_ID_SIZE], struct error *err)
 {
 	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un address;
@@ -122,7 +122,7 @@ int session_listen(int place, char ret_id[SESSION_ID_SIZE], struct error *err)
 	if (make_id(ret_id, err) < 0)
 		return -1;
 	address_of(place, ret_id, &address);
-	mask = umask(077);
+	mask = umask(shared ? 077 : 0177);
 	r = bind(fd, (struct sockaddr *)&address, sizeof address);
 	umask(mask);
 	if (r < 0 || listen(fd, BACKLOG) < 0)
@@ -136,9 +136,9 @@ void session_remove(int place, const char *id)
 }
 
 /* Returns -1 with errno; ECONNREFUSED where nobody listens: then it is removed. */
-static int try_connect(int place, const char *id)
+static int try_connect(int place, const char *id, int flags)
 {
-	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 	struct sockaddr_un address;
 
 	if (fd < 0)
@@ -190,7 +190,7 @@ static int read_ids(int place, struct ids *ret, struct error *err)
 	return 0;
 }
 
-static int unknown(const char *id, struct error *err)
+int session_unknown(const char *id, struct error *err)
 {
 	char buffer[QUOTED_MAX];
 
@@ -219,7 +219,7 @@ static int complete_id(int place, const char *prefix, char ret[SESSION_ID_SIZE],
 	free(ids.list);
 	if (found == 1)
 		return 0;
-	return found == 0 ? unknown(prefix, err)
+	return found == 0 ? session_unknown(prefix, err)
 			  : error_set(err, 0, "%zu sessions begin with %s: write more of its id",
 				    found, quoted(prefix, buffer));
 }
@@ -231,14 +231,14 @@ int session_connect(const char *id, char ret_id[SESSION_ID_SIZE], struct error *
 	int fd;
 
 	if (place < 0)
-		return err->errnum == ENOENT ? unknown(id, err) : -1;
+		return err->errnum == ENOENT ? session_unknown(id, err) : -1;
 	if (session_id_valid(id))
 		strcpy(whole, id);
 	else if (complete_id(place, id, whole, err) < 0)
 		return -1;
-	fd = try_connect(place, whole);
+	fd = try_connect(place, whole, 0);
 	if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED))
-		return unknown(id, err);
+		return session_unknown(id, err);
 	if (fd < 0)
 		return error_set(err, errno, "connecting to the session %s", whole);
 	if (ret_id)
@@ -257,11 +257,57 @@ int session_list(
 	if (read_ids(place, &ids, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ids.count; i++) {
-		int fd = try_connect(place, ids.list[i]);
+		int fd = try_connect(place, ids.list[i], 0);
 
 		if (fd >= 0)
 			each(data, ids.list[i], fd);
 	}
 	free(ids.list);
+	return 0;
+}
+
+static bool is_shared(int place, const char *id)
+{
+	struct stat st;
+
+	return fstatat(place, id, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mode & S_IXUSR;
+}
+
+int session_connect_shared(const char *id, struct error *err)
+{
+	cleanup_close int place = session_place_open(false, err);
+	int fd;
+
+	if (place < 0)
+		return err->errnum == ENOENT ? session_unknown(id, err) : -1;
+	if (!session_id_valid(id) || !is_shared(place, id))
+		return session_unknown(id, err);
+	fd = try_connect(place, id, SOCK_NONBLOCK);
+	if (fd >= 0)
+		return fd;
+	if (errno == ENOENT || errno == ECONNREFUSED)
+		return session_unknown(id, err);
+	if (errno == EAGAIN)
+		return error_set(err, 0, "the sandbox %s is so busy that it takes no more requests", id);
+	return error_set(err, errno, "connecting to the sandbox %s", id);
+}
+
+int session_list_shared(char (**ret)[SESSION_ID_SIZE], size_t *ret_count, struct error *err)
+{
+	cleanup_close int place = session_place_open(false, err);
+	struct ids ids;
+	size_t kept = 0;
+
+	*ret = NULL;
+	*ret_count = 0;
+	if (place < 0)
+		return err->errnum == ENOENT ? 0 : -1;
+	if (read_ids(place, &ids, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.count; i++)
+		if (is_shared(place, ids.list[i]))
+			memmove(ids.list[kept++], ids.list[i], SESSION_ID_SIZE);
+	*ret = ids.list;
+	*ret_count = kept;
 	return 0;
 }

@@ -13,6 +13,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct error;
 
@@ -25,8 +26,11 @@ int session_place_open(bool create, struct error *err);
 
 bool session_id_valid(const char *id);
 
-/* A new id, and a socket that listens at its place. Returns the socket. */
-int session_listen(int place, char ret_id[SESSION_ID_SIZE], struct error *err);
+/*
+ * A new id, and a socket that listens at its place. Returns the socket. `shared`: it is a session that MCP servers may
+ * use, which the permission of its owner to execute the socket says.
+ */
+int session_listen(int place, bool shared, char ret_id[SESSION_ID_SIZE], struct error *err);
 
 /* The place is free again. */
 void session_remove(int place, const char *id);
@@ -36,6 +40,15 @@ void session_remove(int place, const char *id);
  * the connected stream socket, blocking. An unknown one, and one that has ended, is an error that says what to do.
  */
 int session_connect(const char *id, char ret_id[SESSION_ID_SIZE], struct error *err);
+
+/* The same for a whole id, with a socket that never blocks, and for a session that is shared. */
+int session_connect_shared(const char *id, struct error *err);
+
+/* Says that there is no such session, and what to do. Returns -1. */
+int session_unknown(const char *id, struct error *err);
+
+/* The ids of all that are shared, in their order, as far as their sockets say; *ret is freed by the caller. */
+int session_list_shared(char (**ret)[SESSION_ID_SIZE], size_t *ret_count, struct error *err);
 
 /*
  * Calls `each` for each session that lives, in the order of their ids, with a connected socket that is its to close.

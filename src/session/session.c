@@ -244,24 +244,25 @@ static double seconds(uint64_t us)
 static void request_info(struct session *session, struct connection *connection)
 {
 	static const char *const roots[] = {"host", "directory", "image"};
-	uint64_t now = session_now_us(), life = session->times.life_ms * 1000;
+	uint64_t now = session_now_us(), life = session->options.life_ms * 1000;
 	json_t *processes = json_array();
 
 	for (size_t i = 0; i < JOBS_MAX; i++)
 		if (session->jobs[i].state != JOB_FREE && session->jobs[i].process)
 			json_array_append_new(processes, job_describe(&session->jobs[i]));
 	answer(connection,
-		json_pack("{s:s, s:s, s:s?, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:o}", "id",
+		json_pack("{s:s, s:s, s:s?, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:b, s:s, s:o}", "id",
 			session->id, "root", roots[session->spec->root], "root_path",
 			session->spec->root_path, "supervisor", (int)getpid(), "age_s",
 			seconds(now - session->created_us), "idle_s",
 			seconds(now - session->used_us), "idle_limit_s",
-			(double)session->times.idle_ms / 1000, "life_left_s",
+			(double)session->options.idle_ms / 1000, "life_left_s",
 			life && life > now - session->created_us
 				? seconds(life - (now - session->created_us))
 				: 0.0,
 			"memory_limit_bytes", (json_int_t)session->spec->limits.memory_bytes,
 			"disk_limit_bytes", (json_int_t)session->spec->limits.disk_bytes,
+			"shared", session->options.shared, "language", session->options.language,
 			"processes", processes));
 }
 
@@ -272,6 +273,12 @@ static void handle_request(
 	struct error err = {0};
 	char buffer[QUOTED_MAX];
 
+	if (strcmp(json_string_value(json_object_get(request, "from")) ?: "", "mcp") == 0 &&
+		!session->options.shared) {
+		session_unknown(session->id, &err);
+		answer_failure(connection, &err);
+		return;
+	}
 	/* Looking does not keep it alive. */
 	if (strcmp(op, "info") == 0) {
 		request_info(session, connection);
@@ -564,7 +571,7 @@ enum {
 static uint64_t check_times(struct session *session)
 {
 	uint64_t now = session_now_us(), next = UINT64_MAX;
-	uint64_t idle = session->times.idle_ms * 1000, life = session->times.life_ms * 1000;
+	uint64_t idle = session->options.idle_ms * 1000, life = session->options.life_ms * 1000;
 	bool busy = false;
 
 	for (size_t i = 0; i < JOBS_MAX; i++)
@@ -773,7 +780,7 @@ static int hold_layers(const struct spec *spec, struct error *err)
 	return 0;
 }
 
-_Noreturn static void session_main(const struct spec *spec, const struct session_times *times,
+_Noreturn static void session_main(const struct spec *spec, const struct session_options *options,
 	int place, int listener, const char *id, int ready)
 {
 	struct session *session = xcalloc(1, sizeof *session);
@@ -790,7 +797,7 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	if (null > 2)
 		close(null);
 	*session = (struct session){.spec = spec,
-		.times = *times,
+		.options = *options,
 		.place = place,
 		.listener = listener,
 		.sandbox = SANDBOX_NONE,
@@ -831,7 +838,7 @@ static int wait_until_ready(int fd, struct session_warnings *ret, struct error *
 	return -1;
 }
 
-int session_create(const struct spec *spec, const struct session_times *times,
+int session_create(const struct spec *spec, const struct session_options *options,
 	char ret_id[SESSION_ID_SIZE], int *ret_claim, struct session_warnings *ret_warnings,
 	struct error *err)
 {
@@ -840,14 +847,14 @@ int session_create(const struct spec *spec, const struct session_times *times,
 	pid_t pid;
 
 	*ret_claim = -1;
-	if (place < 0 || (listener = session_listen(place, ret_id, err)) < 0)
+	if (place < 0 || (listener = session_listen(place, options->shared, ret_id, err)) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_set(err, errno, "making a socket");
 	pid = fork();
 	if (pid == 0) {
 		close(ends[0]);
-		session_main(spec, times, place, listener, ret_id, ends[1]);
+		session_main(spec, options, place, listener, ret_id, ends[1]);
 	}
 	close(ends[1]);
 	r = pid < 0 ? error_set(err, errno, "starting the session's supervisor")

@@ -12,12 +12,16 @@
  * A client connects for each request, writes one frame (spawner.h: a header and JSON) of the type FRAME_REQUEST,
  * and reads one, FRAME_RESULT or FRAME_FAILURE. Closing the connection before cancels what was asked for.
  *
+ * With "from": "mcp" a session that is not shared with servers does not exist.
+ *
  *     {"op": "info"}      → {"id", "root", "created_s", "idle_s", "idle_limit_s", "life_left_s", "processes": […]}
  *     {"op": "stop"}      → {} once everything is gone
  *     {"op": "exec", "spec": SPEC}    of SPEC only files, execs, limits.output_bytes and explain count
  *                         → the object of run_result_to_json
  *                         With three descriptors that come with the frame (SCM_RIGHTS) these are the commands'
  *                         standard ones: what they write is passed on to them, and not in the result.
+ *     the same with "program": {…}, see program.h: the spec's one command has its arguments, and what else there is
+ *                         to a command
  *     the same with "background": true → {"process": N} at once
  *     {"op": "output", "process": N, "offset": B, "wait_ms": T}
  *                         → {"output": BASE64, "offset": B, "next": B, "ended": bool, and how, as "exec" says it}
@@ -25,6 +29,7 @@
  *     {"op": "file", "kind": "read"|"write"|…, "path", …}  see files.h
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sandbox/result.h"
@@ -32,9 +37,12 @@
 
 struct spec;
 
-struct session_times {
-	uint64_t idle_ms; /* without a request it ends after that; 0: never */
-	uint64_t life_ms; /* it ends after that anyway; 0: never */
+struct session_options {
+	uint64_t idle_ms;    /* without a request it ends after that; 0: never */
+	uint64_t life_ms;    /* it ends after that anyway; 0: never */
+	uint64_t timeout_ms; /* of commands that have none of their own; 0: none */
+	char language[32];   /* of code that names none; empty: none */
+	bool shared;         /* MCP servers of the same user may use it, too */
 };
 
 enum {
@@ -56,7 +64,7 @@ struct session_warnings {
  * nothing of the caller's but descriptors that the spec's image needs. Returns 0 with its id once it can be used.
  * The caller must have one thread.
  */
-int session_create(const struct spec *spec, const struct session_times *times,
+int session_create(const struct spec *spec, const struct session_options *options,
 	char ret_id[SESSION_ID_SIZE], int *ret_claim, struct session_warnings *ret_warnings,
 	struct error *err);
 

@@ -57,6 +57,7 @@ struct file_work {
 enum job_state {
 	JOB_FREE,
 	JOB_FILE,    /* a client's work on files */
+	JOB_SOURCE,  /* the text of the program is read */
 	JOB_FILES,   /* the files of a spec are written */
 	JOB_RUNNING, /* one of its commands */
 	JOB_DRAINING, /* that has ended, and what it wrote is still to be passed on to the client's streams */
@@ -75,6 +76,8 @@ struct job {
 	uint8_t *content; /* JOB_FILE: owned */
 	size_t file_index;
 	/* commands */
+	json_t *program; /* while its text is read; else NULL */
+	char *source, *support; /* what was made for it and is to be removed: a file, a directory; or NULL */
 	struct spec spec;
 	size_t index; /* of the command */
 	uint32_t id;  /* that the agent knows it by */
@@ -93,7 +96,7 @@ struct job {
 
 struct session {
 	const struct spec *spec;
-	struct session_times times;
+	struct session_options options;
 	char id[SESSION_ID_SIZE];
 	int place, listener;
 	int claim; /* until somebody has said that its id is known; then -1 */
@@ -128,6 +131,9 @@ void answer_failure(struct connection *connection, const struct error *err);
 
 /* A free place, or NULL with *err. What ended longest ago in the background makes room. */
 struct job *job_take(struct session *session, struct error *err);
+
+/* The same without making room: NULL where no place is free. */
+struct job *job_take_unused(struct session *session);
 
 /* {"op": "exec"}: takes over nothing. Answers, at once or later. */
 void job_exec(struct session *session, struct connection *connection, const json_t *request);
@@ -170,5 +176,10 @@ void file_request(struct session *session, struct connection *connection, const 
 void file_answer(struct job *job);
 /* Starts writing file `index` of job->spec. */
 int file_write_of_spec(struct session *session, struct job *job, struct error *err);
+/* Starts reading the first `limit` bytes of a file; file_text gives them, borrowed. */
+int file_read_start(struct session *session, struct job *job, const char *path, uint64_t limit, struct error *err);
+const void *file_text(const struct file_work *work, size_t *ret_length);
+/* Removes a file or a directory with all in it, and says nothing of how that went. */
+void file_remove(struct session *session, const char *path);
 
 #endif
