@@ -21,6 +21,7 @@
 #include "language/language.h"
 #include "report/report.h"
 #include "sandbox/spec.h"
+#include "session/attach.h"
 #include "session/client.h"
 #include "session/session.h"
 #include "util/alloc.h"
@@ -36,6 +37,7 @@ static const char help[] =
 	"\n"
 	"  new     make a session, and print its id\n"
 	"  exec    run a command in it\n"
+	"  shell   a shell in it, or a command, on a terminal\n"
 	"  ls      list sessions\n"
 	"  ps      list the commands of a session\n"
 	"  logs    show what a command in the background wrote\n"
@@ -68,6 +70,7 @@ static const char exec_help[] =
 	"      --lang LANGUAGE       COMMAND is a file here with a program in that language, - for standard input\n"
 	"  -c, --code CODE           the program is CODE, and all that is given are its arguments\n"
 	"  -d, --detach              in the background: print the number of the process, and do not wait\n"
+	"  -t, --tty                 on a terminal of its own, which yours shows\n"
 	"  -e, --env NAME=VALUE      set a variable\n"
 	"  -w, --workdir DIR         start in DIR\n"
 	"      --timeout DURATION    end it after so long (default: none)\n"
@@ -75,6 +78,17 @@ static const char exec_help[] =
 	"      --help                print this help\n"
 	"\n"
 	"The exit status is the command's, or as nsbox run has it.\n";
+
+static const char shell_help[] =
+	"Usage: nsbox session shell [OPTION]… ID [COMMAND [ARGUMENT]…]\n"
+	"Runs a shell, or a command, in a session, on a terminal of its own, which yours shows.\n"
+	"\n"
+	"  -e, --env NAME=VALUE  set a variable\n"
+	"  -w, --workdir DIR     start in DIR (default: where the session's commands start, and not in /)\n"
+	"      --help            print this help\n"
+	"\n"
+	"The shell is bash where there is one, else sh. When it ends, or your terminal does, so does everything that it has\n"
+	"started. The exit status is its own.\n";
 
 static const char ls_help[] = "Usage: nsbox session ls [OPTION]…\n"
 			      "Lists the sessions that live.\n"
@@ -334,27 +348,39 @@ static int command_new(int argc, char **argv)
 
 struct exec_options {
 	struct spec spec; /* its one exec */
-	bool detach, json;
+	bool detach, json, tty;
 	const char *language, *code; /* of a program; NULL: it is a command */
 	json_t *program;             /* or NULL */
 };
 
-static int parse_exec(int argc, char **argv, struct exec_options *ret, struct error *err)
+/* Of exec's options a shell has those that say how its command is run. */
+static const char *const exec_letters = "+:c:dte:w:h", *const shell_letters = "+:e:w:h";
+
+/* `command`: exec or shell. Returns 1 where help is asked for. */
+static int parse_exec(int argc, char **argv, const char *command, struct exec_options *ret, struct error *err)
 {
+	bool shell = strcmp(command, "shell") == 0;
 	static const struct option longs[] = {{"detach", no_argument, NULL, 'd'},
+		{"tty", no_argument, NULL, 't'},
 		{"env", required_argument, NULL, 'e'}, {"workdir", required_argument, NULL, 'w'},
 		{"timeout", required_argument, NULL, OPTION_TIMEOUT},
 		{"lang", required_argument, NULL, OPTION_LANG},
 		{"code", required_argument, NULL, 'c'},
 		{"json", no_argument, NULL, OPTION_JSON}, {"help", no_argument, NULL, OPTION_HELP},
 		{0}};
+	static const struct option shell_longs[] = {{"env", required_argument, NULL, 'e'},
+		{"workdir", required_argument, NULL, 'w'}, {"help", no_argument, NULL, OPTION_HELP}, {0}};
 	struct exec_spec *exec = &ret->spec.execs[0];
 	int option;
 
-	while ((option = getopt_long(argc, argv, "+:c:de:w:h", longs, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, shell ? shell_letters : exec_letters, shell ? shell_longs : longs,
+			NULL)) != -1)
 		switch (option) {
 		case 'd':
 			ret->detach = true;
+			break;
+		case 't':
+			ret->tty = true;
 			break;
 		case 'e': {
 			char *equals = strchr(optarg, '=');
@@ -390,11 +416,14 @@ static int parse_exec(int argc, char **argv, struct exec_options *ret, struct er
 		case OPTION_HELP:
 			return 1;
 		default:
-			return refuse_option(option, argv, "exec", err);
+			return refuse_option(option, argv, command, err);
 		}
 	if (optind == argc)
-		return error_set(err, 0,
-			"nsbox session exec: in which session? See nsbox session exec --help");
+		return error_set(err, 0, "nsbox session %s: in which session? See nsbox session %s --help", command,
+			command);
+	if (ret->tty && (ret->detach || ret->json))
+		return error_set(err, 0, "--tty and %s do not go together: a terminal is for somebody who waits, and sees it",
+			ret->detach ? "--detach" : "--json");
 	return 0;
 }
 
@@ -434,6 +463,39 @@ static int status_of(const json_t *result)
 	return json_is_integer(status) ? (int)json_integer_value(status) : EXIT_NSBOX_FAILED;
 }
 
+static void add_caller_env(struct exec_spec *exec, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (char **entry = exec->env; entry && *entry; entry++)
+		if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+			return;
+	if (getenv(name))
+		exec_set_env(exec, name, getenv(name));
+}
+
+static int run_on_terminal(const char *id, struct exec_options *options, struct error *err)
+{
+	struct exec_spec *exec = &options->spec.execs[0];
+	int fd = session_connect(id, NULL, err), status;
+	json_t *request, *result;
+
+	if (fd < 0)
+		return -1;
+	add_caller_env(exec, "TERM");
+	request = json_pack("{s:s, s:o, s:o}", "op", "exec", "spec", spec_to_json(&options->spec), "terminal",
+		session_terminal_size());
+	if (options->program)
+		json_object_set(request, "program", options->program);
+	result = session_attach(fd, request, err);
+	if (!result)
+		return -1;
+	status = status_of(result);
+	print_sentence(result);
+	json_decref(result);
+	return status;
+}
+
 static int run_exec(const char *id, struct exec_options *options, struct error *err)
 {
 	static const int streams[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
@@ -459,6 +521,15 @@ static int run_exec(const char *id, struct exec_options *options, struct error *
 	print_sentence(result);
 	json_decref(result);
 	return status;
+}
+
+static void init_exec(struct exec_options *ret)
+{
+	*ret = (struct exec_options){.detach = false};
+	spec_init(&ret->spec);
+	ret->spec.execs_count = 1;
+	ret->spec.execs[0].stdin_kind = STDIN_INHERIT;
+	ret->spec.execs[0].phase = "run";
 }
 
 /* The program of --lang and --code; *next is where its arguments begin. */
@@ -500,26 +571,62 @@ static int exec_in_session(struct exec_options *options, int argc, char **argv, 
 		return -1;
 	for (int i = optind; i < argc; i++)
 		exec_add_arg(&options->spec.execs[0], argv[i]);
-	return run_exec(id, options, err);
+	return options->tty ? run_on_terminal(id, options, err) : run_exec(id, options, err);
 }
 
 static int command_exec(int argc, char **argv)
 {
-	struct exec_options options = {.detach = false};
+	struct exec_options options;
 	struct error err = {0};
 	int status;
 
-	spec_init(&options.spec);
-	options.spec.execs_count = 1;
-	options.spec.execs[0].stdin_kind = STDIN_INHERIT;
-	options.spec.execs[0].phase = "run";
-	status = parse_exec(argc, argv, &options, &err);
+	init_exec(&options);
+	status = parse_exec(argc, argv, "exec", &options, &err);
 	if (status > 0)
 		status = print_help(exec_help);
 	else if (status == 0)
 		status = exec_in_session(&options, argc, argv, &err);
 	spec_free(&options.spec);
 	json_decref(options.program);
+	return status < 0 ? fail(&err) : status;
+}
+
+/* --- shell --- */
+
+/*
+ * Which shells there are is known inside only. «/» is where an image's commands start that says nothing else: no place
+ * to work in.
+ */
+static void add_shell(struct exec_spec *exec)
+{
+	exec_add_arg(exec, "sh");
+	exec_add_arg(exec, "-c");
+	exec_add_arg(exec, exec->cwd ? "command -v bash >/dev/null && exec bash; exec sh"
+				     : "[ \"$PWD\" != / ] || cd /workspace; command -v bash >/dev/null && exec bash; exec sh");
+}
+
+static int command_shell(int argc, char **argv)
+{
+	struct exec_options options;
+	struct error err = {0};
+	int status;
+
+	init_exec(&options);
+	status = parse_exec(argc, argv, "shell", &options, &err);
+	if (status == 0) {
+		const char *id = argv[optind++];
+
+		if (optind < argc && strcmp(argv[optind], "--") == 0)
+			optind++;
+		if (optind == argc)
+			add_shell(&options.spec.execs[0]);
+		for (int i = optind; i < argc; i++)
+			exec_add_arg(&options.spec.execs[0], argv[i]);
+		status = run_on_terminal(id, &options, &err);
+	} else if (status > 0) {
+		status = print_help(shell_help);
+	}
+	spec_free(&options.spec);
 	return status < 0 ? fail(&err) : status;
 }
 
@@ -1025,6 +1132,7 @@ static const struct {
 } commands[] = {
 	{"new", command_new},
 	{"exec", command_exec},
+	{"shell", command_shell},
 	{"ls", command_ls},
 	{"ps", command_ps},
 	{"logs", command_logs},

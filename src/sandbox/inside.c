@@ -50,6 +50,7 @@ struct root {
 	int tmpfs[1 + SPEC_TMPFS_MAX]; /* one on each tmpfs: the first is the scratch space */
 	size_t tmpfs_count;
 	struct own_devices own;
+	int devpts;          /* a session's; -1: none */
 	int terminal_master; /* -1: none */
 	int terminal;
 	int listener; /* of the filter; -1: none */
@@ -714,6 +715,15 @@ static int open_terminal(struct root *root, struct error *err)
 	return 0;
 }
 
+/* For the supervisor, who opens the terminals of a session's commands: before foreign code can be in its way. */
+static int open_devpts(struct root *root, struct error *err)
+{
+	root->devpts = openat(root->dev, "pts", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (root->devpts < 0)
+		return error_set(err, errno, "opening /dev/pts inside");
+	return 0;
+}
+
 static int build_root(const struct inside *inside, struct root *root, struct error *err)
 {
 	const struct spec *spec = inside->spec;
@@ -735,6 +745,8 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 		make_more_directories(spec, root, err) < 0 || write_files(spec, root, err) < 0)
 		return -1;
 	if (spec->root_read_only && restrict_root(spec, root, err) < 0)
+		return -1;
+	if (spec->session && open_devpts(root, err) < 0)
 		return -1;
 	return spec->tty ? open_terminal(root, err) : 0;
 }
@@ -951,6 +963,10 @@ static int say_created(const struct inside *inside, const struct root *root, str
 	fds[count++] = root->proc;
 	for (size_t i = 0; i < root->tmpfs_count; i++)
 		fds[count++] = root->tmpfs[i];
+	if (root->devpts >= 0) {
+		message.has_devpts = 1;
+		fds[count++] = root->devpts;
+	}
 	if (root->terminal_master >= 0) {
 		message.has_terminal = 1;
 		fds[count++] = root->terminal_master;
@@ -998,10 +1014,10 @@ static int close_all_but(int *kept, size_t count, struct error *err)
 static int close_needless(
 	const struct inside *inside, const struct root *root, const int stdio[3], struct error *err)
 {
-	int kept[WIRE_FDS_MAX + 9] = {inside->socket, inside->idmap->slot_fd, inside->cgroup_procs,
+	int kept[WIRE_FDS_MAX + 10] = {inside->socket, inside->idmap->slot_fd, inside->cgroup_procs,
 		stdio[0], stdio[1], stdio[2], root->terminal_master, root->terminal, root->proc,
-		root->wall.ruleset};
-	size_t count = 10;
+		root->devpts, root->wall.ruleset};
+	size_t count = 11;
 
 	for (size_t i = 0; i < root->tmpfs_count; i++)
 		kept[count++] = root->tmpfs[i];
@@ -1012,6 +1028,7 @@ static int close_needless(
 static void close_sent(struct root *root)
 {
 	close_fd(&root->proc);
+	close_fd(&root->devpts);
 	close_fd(&root->terminal_master);
 	close_fd(&root->terminal);
 	close_fd(&root->listener);
@@ -1031,6 +1048,7 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 	struct root root = {.fd = -1,
 		.proc = -1,
 		.dev = -1,
+		.devpts = -1,
 		.terminal_master = -1,
 		.terminal = -1,
 		.listener = -1,

@@ -255,7 +255,7 @@ static void watch(struct run *run)
 static bool take_created(
 	struct run *run, const struct agent_message *message, int *fds, size_t fds_count)
 {
-	if (message->tmpfs_count > 1 + SPEC_TMPFS_MAX ||
+	if (message->tmpfs_count > 1 + SPEC_TMPFS_MAX || message->has_devpts ||
 		message->has_terminal != (run->spec->tty ? 1U : 0U) ||
 		message->has_listener != (run->sandbox.explaining.length > 0 ? 1U : 0U) ||
 		fds_count != 1 + message->tmpfs_count + message->has_terminal + message->has_listener)

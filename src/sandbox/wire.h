@@ -24,11 +24,11 @@
 
 #include "util/error.h"
 
-enum { WIRE_FDS_MAX = 20, WIRE_SEND_MS = 2000 };
+enum { WIRE_FDS_MAX = 21, WIRE_SEND_MS = 2000 };
 
 enum agent_message_type {
 	AGENT_CREATED =
-		1, /* with descriptors: /proc, one for each tmpfs, then the terminal's master and the filter's listener where there are such */
+		1, /* with descriptors: /proc, one for each tmpfs, then the directory of the devpts, the terminal's master and the filter's listener where there are such */
 	AGENT_FAILED,      /* setting up failed: value is errno or 0, error says what */
 	AGENT_NOT_STARTED, /* what comes before the execution of a command failed: the same */
 	AGENT_EXEC_FAILED, /* the command could not be executed: value is errno, error says what was tried */
@@ -41,6 +41,7 @@ struct agent_message {
 	int32_t value;
 	uint32_t id;           /* of the session's command; else 0 */
 	uint32_t tmpfs_count;  /* AGENT_CREATED */
+	uint32_t has_devpts;   /* AGENT_CREATED: of a session, whose commands may get terminals */
 	uint32_t has_terminal; /* AGENT_CREATED */
 	uint32_t has_listener; /* AGENT_CREATED */
 	uint64_t

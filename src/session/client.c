@@ -11,34 +11,43 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
-static json_t *ended(struct error *err)
+static int ended(struct error *err)
 {
 	error_set(err, 0, "the session ended before it answered");
-	error_hint(err, "nsbox session ls lists those that there are");
-	return NULL;
+	return error_hint(err, "nsbox session ls lists those that there are");
 }
 
-json_t *session_request(int socket, json_t *request, const int *streams, struct error *err)
+int session_send(int socket, json_t *request, const int *streams, struct error *err)
 {
-	cleanup_close int fd = socket;
-	cleanup_free char *body = json_dumps(request, JSON_COMPACT), *reply = NULL;
+	cleanup_free char *body = json_dumps(request, JSON_COMPACT);
 	struct frame_header header = {
 		.type = FRAME_REQUEST, .length = body ? (uint32_t)strlen(body) : 0};
-	json_t *object;
 
 	json_decref(request);
-	if (!body || header.length > FRAME_MAX) {
-		error_set(err, 0, "what the session is asked for is larger than %d MiB",
+	if (!body || header.length > FRAME_MAX)
+		return error_set(err, 0, "what the session is asked for is larger than %d MiB",
 			FRAME_MAX >> 20);
-		return NULL;
-	}
-	if (frame_send_header(fd, &header, streams, streams ? FRAME_FDS_MAX : 0) < 0 ||
-		frame_send_bytes(fd, body, header.length) < 0 ||
-		frame_read_bytes(fd, &header, sizeof header) < 0 || header.length > FRAME_MAX)
-		return ended(err);
+	/* One that does not listen may have said why: then that is there to be received. */
+	if (frame_send_header(socket, &header, streams, streams ? FRAME_FDS_MAX : 0) == 0)
+		(void)frame_send_bytes(socket, body, header.length);
+	return 0;
+}
+
+json_t *session_receive(int socket, const struct frame_header *begun, struct error *err)
+{
+	struct frame_header header;
+	cleanup_free char *reply = NULL;
+	json_t *object;
+
+	if (begun)
+		header = *begun;
+	else if (frame_read_bytes(socket, &header, sizeof header) < 0)
+		return ended(err), NULL;
+	if (header.length > FRAME_MAX)
+		return ended(err), NULL;
 	reply = xmalloc(header.length + 1UL);
-	if (frame_read_bytes(fd, reply, header.length) < 0)
-		return ended(err);
+	if (frame_read_bytes(socket, reply, header.length) < 0)
+		return ended(err), NULL;
 	object = json_loadb(reply, header.length, JSON_ALLOW_NUL, NULL);
 	if (json_is_object(object) && header.type == FRAME_RESULT)
 		return object;
@@ -48,4 +57,11 @@ json_t *session_request(int socket, json_t *request, const int *streams, struct 
 	error_hint(err, "%s", json_string_value(json_object_get(object, "hint")) ?: "");
 	json_decref(object);
 	return NULL;
+}
+
+json_t *session_request(int socket, json_t *request, const int *streams, struct error *err)
+{
+	cleanup_close int fd = socket;
+
+	return session_send(fd, request, streams, err) < 0 ? NULL : session_receive(fd, NULL, err);
 }

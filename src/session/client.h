@@ -14,4 +14,9 @@ struct error;
  */
 json_t *session_request(int socket, json_t *request, const int *streams, struct error *err);
 
+/* The two halves of it, which leave `socket` open. The second's answer may have begun: `header`, else NULL. */
+int session_send(int socket, json_t *request, const int *streams, struct error *err);
+struct frame_header;
+json_t *session_receive(int socket, const struct frame_header *header, struct error *err);
+
 #endif

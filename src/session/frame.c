@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "util/cleanup.h"
 #include "util/file.h"
 
 int frame_send_bytes(int fd, const void *data, size_t length)
@@ -49,6 +50,33 @@ int frame_send_header(int socket, const struct frame_header *header, const int *
 		n = sendmsg(socket, &message, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	return n == sizeof *header ? 0 : -1;
+}
+
+int frame_read_header(int socket, struct frame_header *ret, int *ret_fd)
+{
+	union {
+		char buffer[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {.iov_base = ret, .iov_len = sizeof *ret};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buffer,
+		.msg_controllen = CMSG_LEN(sizeof(int))};
+	struct cmsghdr *header;
+	ssize_t n;
+
+	*ret_fd = -1;
+	do
+		n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+	while (n < 0 && errno == EINTR);
+	header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(header), sizeof *ret_fd);
+	if (n == sizeof *ret)
+		return 0;
+	close_fd(ret_fd);
+	return -1;
 }
 
 int frame_read_bytes(int fd, void *data, size_t length)

@@ -25,6 +25,7 @@ enum frame_type {
 	FRAME_RESULT,
 	FRAME_REQUEST, /* client → session (session.h) */
 	FRAME_FAILURE, /* {"text": string, "hint": string}: there was no run */
+	FRAME_TERMINAL, /* session → client: no body, and with it a descriptor (session.h) */
 };
 
 /* Before each message's body, which is JSON. Both sides are one program: native byte order. */
@@ -39,5 +40,8 @@ enum { FRAME_FDS_MAX = 3 };
 int frame_send_header(int socket, const struct frame_header *header, const int *fds, size_t count);
 int frame_send_bytes(int socket, const void *data, size_t length);
 int frame_read_bytes(int socket, void *data, size_t length);
+
+/* Reads a header. *ret_fd becomes the descriptor that came with it, the caller's to close, or -1. */
+int frame_read_header(int socket, struct frame_header *ret, int *ret_fd);
 
 #endif

@@ -28,6 +28,7 @@
 enum {
 	KEPT_IN_ALL_MAX = 4 * RESULT_KEPT_BYTES_MAX, /* of all commands of a session */
 	END_DEADLINE_MS = 10 * 1000, /* for a command that was ended to be gone */
+	HANGUP_MS = 2000,            /* for one whose terminal was hung up to end by itself */
 	TICK_MS = 50,
 	OUTPUT_CHUNK = 64 << 10,
 	ERRNO_END = 4096,
@@ -49,6 +50,7 @@ void job_free(struct job *job)
 	json_decref(job->program);
 	free(job->source);
 	free(job->support);
+	json_decref(job->terminal);
 	run_result_free(&job->result);
 	spec_free(&job->spec);
 	*job = (struct job){.state = JOB_FREE,
@@ -68,6 +70,7 @@ static struct job *occupy(struct session *session, struct job *job)
 		.kept = -1,
 		.deadline_us = UINT64_MAX,
 		.end_deadline_us = UINT64_MAX,
+		.hangup_us = UINT64_MAX,
 		.created_us = session_now_us()};
 	spec_init(&job->spec);
 	return job;
@@ -342,10 +345,32 @@ static int prepare_streams(struct job *job, struct error *err)
 	return 0;
 }
 
+static int prepare_terminal(struct session *session, struct job *job, struct error *err)
+{
+	cleanup_close int master = -1;
+
+	job->stdio = STDIO_NONE;
+	if (job->spec.execs_count != 1)
+		return error_set(err, 0, "a terminal is for one command, and this is compiled before it is run");
+	if (terminal_open(session, job->terminal, &master, &job->stdio.child[0], err) < 0)
+		return -1;
+	for (int number = 1; number < 3; number++) {
+		job->stdio.child[number] = fcntl(job->stdio.child[0], F_DUPFD_CLOEXEC, 3);
+		if (job->stdio.child[number] < 0)
+			return error_set(err, errno, "opening a terminal in the sandbox");
+	}
+	/* The client's from here on, and nobody else's: with it the terminal ends. */
+	return give_terminal(job->connection, master) < 0 ? error_set(err, errno, "handing over the terminal") : 0;
+}
+
 static int send_command(struct session *session, struct job *job, struct error *err)
 {
 	struct exec_spec *exec = &job->spec.execs[job->index];
 
+	if (job->terminal)
+		return prepare_terminal(session, job, err) < 0
+			       ? -1
+			       : sandbox_start(&session->sandbox, job->id, exec, true, &job->stdio, err);
 	if (job->streams[0] >= 0)
 		return prepare_streams(job, err) < 0 ? -1
 						     : sandbox_start(&session->sandbox, job->id,
@@ -657,6 +682,21 @@ static void source_read(struct session *session, struct job *job)
 		start_files(session, job);
 }
 
+/* {"op": "exec", "terminal": …} */
+static int take_terminal(const struct connection *connection, struct job *job, const json_t *request, struct error *err)
+{
+	json_t *size = json_object_get(request, "terminal");
+
+	if (!size)
+		return 0;
+	if (!json_is_object(size))
+		return error_set(err, 0, "\"terminal\" has to be an object with rows and columns");
+	if (job->background || connection->streams[0] >= 0)
+		return error_set(err, 0, "a terminal is for a command that somebody waits for, and all that it reads and writes");
+	job->terminal = json_deep_copy(size);
+	return 0;
+}
+
 void job_exec(struct session *session, struct connection *connection, const json_t *request)
 {
 	struct error err = {0};
@@ -664,7 +704,8 @@ void job_exec(struct session *session, struct connection *connection, const json
 
 	if (job)
 		job->process = ++session->next_process;
-	if (!job || take_request(session, job, request, &err) < 0) {
+	if (!job || take_request(session, job, request, &err) < 0 ||
+		take_terminal(connection, job, request, &err) < 0) {
 		answer_failure(connection, &err);
 		if (job)
 			job_free(job);
@@ -685,7 +726,9 @@ void job_cancel(struct session *session, struct job *job)
 {
 	job->connection = NULL;
 	job->cancelled = true;
-	if (job->state == JOB_RUNNING) {
+	if (job->state == JOB_RUNNING && job->terminal) {
+		job->hangup_us = session_now_us() + HANGUP_MS * 1000;
+	} else if (job->state == JOB_RUNNING) {
 		end_command(session, job, ENDED_CANCELLED);
 	} else if (job->state == JOB_DRAINING) {
 		close_streams(job);
@@ -839,6 +882,10 @@ static void check_deadlines(struct session *session, struct job *job, uint64_t n
 			(now - job->started_us) / 1000, "clock");
 		end_command(session, job, ENDED_TIMEOUT);
 	}
+	if (now >= job->hangup_us) {
+		job->hangup_us = UINT64_MAX;
+		end_command(session, job, ENDED_CANCELLED);
+	}
 	/* What cannot be ended alone is ended with all. */
 	if (now >= job->end_deadline_us)
 		session->ending = true;
@@ -862,6 +909,7 @@ uint64_t jobs_check_clocks(struct session *session)
 			check_deadlines(session, job, now);
 			next = job->deadline_us < next ? job->deadline_us : next;
 			next = job->end_deadline_us < next ? job->end_deadline_us : next;
+			next = job->hangup_us < next ? job->hangup_us : next;
 		} else if (works_on_files(job) && now >= job->work.deadline_us) {
 			step_file(session, job, 0);
 		} else if (works_on_files(job)) {

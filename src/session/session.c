@@ -105,6 +105,14 @@ void answer_failure(struct connection *connection, const struct error *err)
 		json_pack("{s:s, s:s}", "text", err->text, "hint", err->hint));
 }
 
+int give_terminal(struct connection *connection, int master)
+{
+	const struct frame_header header = {.type = FRAME_TERMINAL};
+
+	/* It is the first that is sent, so there is room. The socket does not wait. */
+	return frame_send_header(connection->fd, &header, &master, 1);
+}
+
 static struct job *job_of(struct session *session, const struct connection *connection)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++)
@@ -519,7 +527,7 @@ static int wait_for_created(struct session *session, struct error *err)
 	}
 	if (n != (ssize_t)offsetof(struct agent_message, error) || message.type != AGENT_CREATED ||
 		message.tmpfs_count > 1 + SPEC_TMPFS_MAX || message.has_terminal ||
-		message.has_listener || count != 1 + message.tmpfs_count) {
+		message.has_listener || message.has_devpts != 1 || count != 2 + message.tmpfs_count) {
 		for (size_t i = 0; i < count; i++)
 			close(fds[i]);
 		return error_set(err, 0, "the sandbox ended while it was being set up");
@@ -527,6 +535,7 @@ static int wait_for_created(struct session *session, struct error *err)
 	session->proc_fd = fds[0];
 	session->tmpfs_count = message.tmpfs_count;
 	memcpy(session->tmpfs_fds, fds + 1, session->tmpfs_count * sizeof *fds);
+	session->devpts_fd = fds[1 + session->tmpfs_count];
 	return 0;
 }
 
@@ -676,6 +685,7 @@ static void take_down(struct session *session)
 	sandbox_kill(&session->sandbox);
 	sandbox_wait(&session->sandbox, &usage);
 	close_fd(&session->proc_fd);
+	close_fd(&session->devpts_fd);
 	for (size_t i = 0; i < session->tmpfs_count; i++)
 		close_fd(&session->tmpfs_fds[i]);
 	sandbox_release(&session->sandbox);
@@ -802,6 +812,7 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 		.listener = listener,
 		.sandbox = SANDBOX_NONE,
 		.proc_fd = -1,
+		.devpts_fd = -1,
 		.tick_us = UINT64_MAX,
 		.created_us = session_now_us(),
 		.used_us = session_now_us()};

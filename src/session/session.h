@@ -23,6 +23,10 @@
  *     the same with "program": {…}, see program.h: the spec's one command has its arguments, and what else there is
  *                         to a command
  *     the same with "background": true → {"process": N} at once
+ *     the same with "terminal": {"rows": R, "columns": C}
+ *                         A frame FRAME_TERMINAL comes first, with a descriptor: the master of the terminal that the
+ *                         command has for its three. Nothing of it is in the result. Closed before the end, the
+ *                         connection leaves the command two seconds for SIGHUP, which the master's end makes.
  *     {"op": "output", "process": N, "offset": B, "wait_ms": T}
  *                         → {"output": BASE64, "offset": B, "next": B, "ended": bool, and how, as "exec" says it}
  *     {"op": "signal", "process": N, "signal": S}, {"op": "input", "process": N, "data": BASE64, "close": bool}

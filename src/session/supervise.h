@@ -70,6 +70,7 @@ struct job {
 	uint32_t process;              /* the number that clients know it by */
 	struct connection *connection; /* that waits for it; NULL: nobody does */
 	bool background, cancelled;
+	json_t *terminal; /* of what size the command is to get one; NULL: none */
 	/* work on files, also of a spec */
 	struct file_work work;
 	uint32_t kind;    /* FILEOP_… of JOB_FILE */
@@ -92,6 +93,7 @@ struct job {
 	bool stopped_by_us;
 	int keeper; /* the process id inside of its keeper, as the agent says: a hint, for whom memory is used */
 	uint64_t created_us, started_us, deadline_us, end_deadline_us;
+	uint64_t hangup_us; /* then it is ended, whose terminal was hung up; UINT64_MAX */
 };
 
 struct session {
@@ -104,6 +106,7 @@ struct session {
 	struct run_result
 		walls; /* what creating the sandbox has noted: who enforces what, ids, warnings */
 	int proc_fd;
+	int devpts_fd;
 	int tmpfs_fds[1 + SPEC_TMPFS_MAX];
 	size_t tmpfs_count;
 	struct watcher watcher;
@@ -126,6 +129,18 @@ uint32_t session_next_id(struct session *session);
 /* Answers a request and frees the place once that is sent. `object` is taken over. */
 void answer(struct connection *connection, json_t *object);
 void answer_failure(struct connection *connection, const struct error *err);
+
+/* Hands over the master of a terminal, before the answer. Returns 0, or -1 where the client takes nothing. */
+int give_terminal(struct connection *connection, int master);
+
+/* --- terminals: terminals.c --- */
+
+/*
+ * Opens a terminal inside: its master, and the other end, which is the command's; both are the caller's to close.
+ * `size`: {"rows": R, "columns": C}.
+ */
+int terminal_open(
+	const struct session *session, const json_t *size, int *ret_master, int *ret_peer, struct error *err);
 
 /* --- jobs: jobs.c --- */
 

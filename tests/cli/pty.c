@@ -7,7 +7,7 @@
  *     size:ROWSxCOLUMNS   the terminal's size (the first one: before the command starts)
  *     wait:TEXT           until the command has written TEXT, since the last wait
  *     type:TEXT           keys; \xHH, \r, \n, \t are understood
- *     signal:NAME         to the command: INT, TERM, KILL, HUP, TSTP, CONT, QUIT
+ *     signal:NAME         to the command: INT, TERM, KILL, HUP, TSTP, CONT, QUIT, STOP
  *     pause:MS
  *     modes               prints «[pty: cooked]» or «[pty: raw]»
  *
@@ -123,7 +123,7 @@ static void send_signal(const char *name)
 		const char *name;
 		int number;
 	} signals[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"KILL", SIGKILL}, {"HUP", SIGHUP}, {"TSTP", SIGTSTP},
-		{"CONT", SIGCONT}, {"QUIT", SIGQUIT}};
+		{"CONT", SIGCONT}, {"QUIT", SIGQUIT}, {"STOP", SIGSTOP}};
 
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (strcmp(signals[i].name, name) == 0) {
