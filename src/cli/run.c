@@ -29,6 +29,8 @@
 #include "language/language.h"
 #include "language/root.h"
 #include "report/report.h"
+#include "sandbox/collect.h"
+#include "sandbox/output.h"
 #include "sandbox/sandbox.h"
 #include "seccomp/load.h"
 #include "util/alloc.h"
@@ -151,6 +153,25 @@ static int prepare_session(struct run_options *options, struct error *err)
 	return r;
 }
 
+/*
+ * Where the last command starts. With --output not in the root, which is the default of some roots, unless it is said:
+ * that is refused.
+ */
+static int set_workdir(struct run_options *options, struct exec_spec *last, struct error *err)
+{
+	const char *workdir = options->workdir;
+
+	if (!workdir && options->output && (last->cwd ? !*spec_path_below(last->cwd, "/") : options->spec.root != ROOT_HOST))
+		workdir = "/workspace";
+	if (workdir) {
+		free(last->cwd);
+		last->cwd = xstrdup(workdir);
+	}
+	if (options->output && collect_check(&options->spec, err) < 0)
+		return error_context(err, "--output");
+	return 0;
+}
+
 int run_build_spec(struct run_options *options, struct error *err)
 {
 	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
@@ -172,10 +193,8 @@ int run_build_spec(struct run_options *options, struct error *err)
 	for (size_t i = 0; i < spec->execs_count; i++)
 		set_env(&spec->execs[i], options);
 	last = &spec->execs[spec->execs_count - 1];
-	if (options->workdir) {
-		free(last->cwd);
-		last->cwd = xstrdup(options->workdir);
-	}
+	if (set_workdir(options, last, err) < 0)
+		return -1;
 	return spec_load_filters(spec, err) < 0 || spec_validate(spec, err) < 0 ? -1 : 0;
 }
 
@@ -244,6 +263,8 @@ static void print_end(const struct run_options *options, const struct run_result
 		return;
 	}
 	print_warnings(options, result);
+	if (*result->copied.error.text)
+		error_print(&result->copied.error);
 	print_refused(result);
 	if (is_somebodys_wish(last))
 		return;
@@ -277,11 +298,19 @@ static int report_failure(const struct run_options *options, const struct error 
 
 static int run(const struct run_options *options)
 {
-	const struct run_control control = {.cancel_fd = -1, .forward_signals = true};
+	struct run_control control = {.cancel_fd = -1, .forward_signals = true};
+	struct output output = {.fd = -1};
 	struct run_result result;
+	struct error err;
 	int status;
 
+	if (options->output) {
+		if (output_open(options->output, &output, &err) < 0)
+			return report_failure(options, &err);
+		control.output = &output;
+	}
 	sandbox_run(&options->spec, &control, &result);
+	output_close(&output, run_result_last(&result)->ended_by == ENDED_SETUP);
 	status = report(options, &result);
 	run_result_free(&result);
 	return status;

@@ -331,6 +331,13 @@ static int apply_workspace(
 	return error_hint(err, "to show it all the same: --bind DIR:/workspace");
 }
 
+static int apply_output(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	options->output = argument;
+	return 0;
+}
+
 static int apply_network(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
@@ -440,6 +447,8 @@ static const struct run_option table[] = {
 		"an empty tmpfs at DST", false, 0},
 	{NULL, 0, "workspace", "DIR", apply_workspace,
 		"the host's DIR as /workspace, writable, where the command starts", false, 0},
+	{NULL, 0, "output", "DIR", apply_output,
+		"copy what it leaves in its working directory to DIR, new or empty", false, 0},
 
 	{"Isolation", 0, "network", "none|host", apply_network,
 		"no network, or the host's own without any barrier (none)", false, 0},
@@ -723,6 +732,9 @@ static int add_workspace(struct run_options *options, struct error *err)
 
 	if (!options->workspace)
 		return 0;
+	if (options->output)
+		return error_set(err, 0,
+			"--workspace and --output contradict each other: what is left in the workspace is on the host already");
 	for (size_t i = 0; i < spec->mounts_count; i++)
 		if (is_workspace(spec->mounts[i].target))
 			return error_set(err, 0, "--workspace and --%s at /workspace contradict each other",

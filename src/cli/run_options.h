@@ -35,6 +35,7 @@ struct run_options {
 	char **operands;	   /* what follows the options, NULL-terminated */
 	char *workdir;		   /* owned */
 	char *workspace;	   /* owned, absolute and without links; NULL: the sandbox's own */
+	const char *output;	   /* of argv: what is left there is copied to this directory; NULL: nowhere */
 	const char *image;	   /* of argv; NULL: none is named */
 	bool no_image;		   /* --image none: whatever the configuration says */
 	enum image_policy image_policy; /* of --lang */

@@ -295,6 +295,32 @@ static json_t *images_to_json(const struct run_result *result)
 	return list;
 }
 
+/* A path that the code chose, as text. */
+static json_t *path_to_json(const char *path)
+{
+	size_t length;
+	cleanup_free char *valid = utf8_replace_invalid(path, strlen(path), &length);
+
+	return json_stringn_nocheck(valid, length);
+}
+
+static json_t *copied_to_json(const struct run_result *result)
+{
+	const struct result_copied *copied = &result->copied;
+	json_t *list;
+
+	if (!copied->asked)
+		return json_null();
+	list = json_array();
+	for (size_t i = 0; i < copied->left_out_count && i < RESULT_LEFT_OUT_MAX; i++)
+		json_array_append_new(list, json_pack("{s:o, s:s}", "path", path_to_json(copied->left_out[i].path), "why",
+						    copied->left_out[i].why));
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "files", (json_int_t)copied->files, "bytes",
+		(json_int_t)copied->bytes, "directories", (json_int_t)copied->directories, "links",
+		(json_int_t)copied->links, "left_out_count", (json_int_t)copied->left_out_count, "left_out", list,
+		"error", text_or_null(copied->error.text));
+}
+
 json_t *run_result_to_json(const struct run_result *result, const struct spec *spec)
 {
 	const struct exec_result *last = run_result_last(result);
@@ -307,6 +333,7 @@ json_t *run_result_to_json(const struct run_result *result, const struct spec *s
 	json_object_set_new(object, "limits", limits_to_json(result, spec));
 	json_object_set_new(object, "sandbox", sandbox_to_json(result, spec));
 	json_object_set_new(object, "warnings", warnings_to_json(result));
+	json_object_set_new(object, "output", copied_to_json(result));
 	if (spec->collect_images) {
 		json_object_set_new(object, "images", images_to_json(result));
 		json_object_set_new(

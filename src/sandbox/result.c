@@ -18,6 +18,10 @@ void run_result_free(struct run_result *result)
 		free(result->images[i].name);
 		free(result->images[i].data);
 	}
+	for (size_t i = 0; i < RESULT_LEFT_OUT_MAX; i++) {
+		free(result->copied.left_out[i].path);
+		free(result->copied.left_out[i].why);
+	}
 	for (int stream = 0; stream < 2; stream++)
 		if (result->kept_fds[stream] > 0)
 			close(result->kept_fds[stream]);
@@ -35,7 +39,8 @@ int run_result_exit_status(const struct run_result *result)
 
 	switch (last->ended_by) {
 	case ENDED_EXITED:
-		return last->exit_code == 0 && result->output_lost ? 125 : last->exit_code;
+		return last->exit_code == 0 && (result->output_lost || *result->copied.error.text) ? 125
+												   : last->exit_code;
 	case ENDED_SIGNALED:
 		return 128 + last->signal;
 	case ENDED_TIMEOUT:

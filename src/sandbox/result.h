@@ -102,6 +102,24 @@ struct result_image {
 	size_t length;
 };
 
+/* What --output did not copy. Both owned. */
+struct result_left_out {
+	char *path; /* relative to the working directory */
+	char *why;
+};
+
+enum { RESULT_LEFT_OUT_MAX = 16 };
+
+/* What was copied of the working directory: see output.h. */
+struct result_copied {
+	bool asked;
+	uint64_t files, directories, links;
+	uint64_t bytes; /* of the files, holes included */
+	size_t left_out_count;
+	struct result_left_out left_out[RESULT_LEFT_OUT_MAX]; /* the first of them */
+	struct error error;				      /* why the rest is missing; text is empty otherwise */
+};
+
 enum {
 	RESULT_WARNINGS_MAX = 8,
 	RESULT_IMAGES_MAX = 8,
@@ -131,6 +149,7 @@ struct run_result {
 	 */
 	int kept_fds[2];
 	bool kept_whole[2]; /* nothing is missing in it */
+	struct result_copied copied;
 	bool output_lost;   /* what the command wrote could not be written on: see warnings */
 	uint64_t setup_us;  /* from create to the first command's start */
 	uint64_t total_us;  /* from create to destroyed */

@@ -9,6 +9,8 @@
 #include "sandbox/result.h"
 #include "sandbox/spec.h"
 
+struct output;
+
 struct run_control {
 	/* Descriptor that ends the run (ENDED_CANCELLED) when it becomes readable or its peer goes away; -1: none. */
 	int cancel_fd;
@@ -17,6 +19,8 @@ struct run_control {
 	/* Called about once a second while a command runs, with the last line of its output; or NULL. */
 	void (*progress)(void *data, const char *last_line, size_t length, uint64_t elapsed_ms);
 	void *data;
+	/* Where what the last command leaves in its working directory is copied to (output.h); NULL: nowhere. */
+	const struct output *output;
 };
 
 /*

@@ -322,6 +322,34 @@ const char *spec_lower(const struct spec *spec, size_t index)
 	return spec->root == ROOT_DIRECTORY ? spec->root_path : spec->root_layers[index];
 }
 
+/* To the next name of a path, over slashes and «.». */
+static const char *next_name(const char *path)
+{
+	for (;;) {
+		path += strspn(path, "/");
+		if (path[0] != '.' || (path[1] != '/' && path[1] != '\0'))
+			return path;
+		path++;
+	}
+}
+
+const char *spec_path_below(const char *path, const char *directory)
+{
+	for (;;) {
+		size_t length;
+
+		path = next_name(path);
+		directory = next_name(directory);
+		length = strcspn(directory, "/");
+		if (length == 0)
+			return path;
+		if (strcspn(path, "/") != length || strncmp(path, directory, length) != 0)
+			return NULL;
+		path += length;
+		directory += length;
+	}
+}
+
 const char *spec_home(const struct spec *spec)
 {
 	if (spec->home)

@@ -180,6 +180,12 @@ void exec_add_arg(struct exec_spec *exec, const char *argument);
 size_t spec_lowers_count(const struct spec *spec);
 const char *spec_lower(const struct spec *spec, size_t index);
 
+/*
+ * The rest of `path` below `directory` (both absolute, and compared name by name), without slashes before it, empty where
+ * both are the same; NULL where it is neither.
+ */
+const char *spec_path_below(const char *path, const char *directory);
+
 /* The home directory inside. */
 const char *spec_home(const struct spec *spec);
 

@@ -30,6 +30,7 @@
 #include "sandbox/create.h"
 #include "sandbox/features.h"
 #include "sandbox/listener.h"
+#include "sandbox/output.h"
 #include "sandbox/terminal.h"
 #include "sandbox/watcher.h"
 #include "sandbox/wire.h"
@@ -851,6 +852,25 @@ static int start(struct run *run, struct error *err)
 	return sandbox_create(run->spec, &run->stdio, &run->sandbox, run->result, err);
 }
 
+/* Copying to a slow disk takes its time, and can be ended. */
+static bool copying_is_stopped(void *data)
+{
+	struct run *run = data;
+	struct pollfd fds[] = {
+		{.fd = run->signal_fd, .events = POLLIN}, {.fd = run->control->cancel_fd, .events = POLLIN}};
+
+	return poll(fds, 2, 0) > 0 && (fds[1].revents || (fds[0].revents && told_to_end(run)));
+}
+
+static void copy_output(struct run *run)
+{
+	if (!run->control->output || run->exec->ended_by == ENDED_SETUP)
+		return;
+	run->result->copied.asked = true;
+	output_copy(run->control->output, run->spec, run->tmpfs_fds, run->tmpfs_count, copying_is_stopped, run,
+		run->result);
+}
+
 static void finish(struct run *run)
 {
 	struct rusage all;
@@ -861,10 +881,11 @@ static void finish(struct run *run)
 	drain(run, UINT64_MAX);
 	finish_command(run, &all);
 	if (run->spec->collect_images && run->tmpfs_count > 0)
-		collect_images(run->spec, run->tmpfs_fds[0], run->result);
+		collect_images(run->spec, run->tmpfs_fds, run->tmpfs_count, run->result);
 	finish_terminal(run);
 	terminal_end(&run->terminal);
 	terminal_restore_modes(&run->modes);
+	copy_output(run);
 	stdio_close(&run->stdio);
 	close_fd(&run->proc_fd);
 	close_fd(&run->listener);

@@ -257,7 +257,7 @@ static void assert_result_keys(const json_t *object)
 		"status", "phase", "message", "error", "stdout", "stdout_base64", "stdout_bytes",
 		"stdout_omitted_bytes", "stdout_omitted_at", "stderr", "stderr_base64",
 		"stderr_bytes", "stderr_omitted_bytes", "stderr_omitted_at", "limits", "limits_hit",
-		"refused", "refused_others", "hint", "usage", "phases", "sandbox", "warnings", "timing", NULL};
+		"refused", "refused_others", "hint", "usage", "phases", "sandbox", "warnings", "output", "timing", NULL};
 	static const char *const limits[] = {"memory", "pids", "disk", "inodes", "output",
 		"file_size", "cpu", "time", "open_files", NULL};
 	static const char *const limit[] = {"value", "unit", "enforced_by", NULL};
