@@ -285,6 +285,7 @@ static int refuse_foreign(const struct run_options *options, char **words, struc
 			     : options->no_tty       ? "--no-tty"
 			     : options->spec.explain ? "--explain"
 			     : options->entrypoint   ? "--entrypoint"
+			     : options->output       ? "--output"
 						     : NULL;
 
 	return option ? error_set(err, 0,

@@ -79,6 +79,9 @@ d 755 - ./empty' ]
     chmod 755 mine
   fi
   [ ! -e out ]
+  observe "$nsbox" session new --output out
+  [ "$status" = 125 ]
+  [[ $stderr = "nsbox: --output says how a command is run, not what a session is"* ]]
   box --output out --print-spec -- true
   [ "$status" = 0 ]
   [ ! -e out ]
