@@ -28,6 +28,7 @@ static const char help[] =
 	"      --timeout TIME       wall time of a call that asks for none (30s)\n"
 	"      --max-timeout TIME   the most that a call may ask for (5m)\n"
 	"      --max-parallel N     calls that run at one time; more wait (twice the CPUs, at least 4)\n"
+	"      --max-sessions N     sandboxes that last at one time, of all servers of the user (32)\n"
 	"      --image-policy stored|host|pull\n"
 	"                           what a call without an image runs in: the language's image when it is in the\n"
 	"                           store, else the host's toolchain; always that; or the image, fetched (stored)\n"
@@ -47,6 +48,7 @@ enum {
 	OPTION_TIMEOUT,
 	OPTION_MAX_TIMEOUT,
 	OPTION_MAX_PARALLEL,
+	OPTION_MAX_SESSIONS,
 	OPTION_IMAGE_POLICY,
 	OPTION_ALLOW_IMAGE,
 	OPTION_ALLOW_PULL,
@@ -61,6 +63,7 @@ static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPTION_TIMEOUT},
 	{"max-timeout", required_argument, NULL, OPTION_MAX_TIMEOUT},
 	{"max-parallel", required_argument, NULL, OPTION_MAX_PARALLEL},
+	{"max-sessions", required_argument, NULL, OPTION_MAX_SESSIONS},
 	{"image-policy", required_argument, NULL, OPTION_IMAGE_POLICY},
 	{"allow-image", required_argument, NULL, OPTION_ALLOW_IMAGE},
 	{"allow-pull", no_argument, NULL, OPTION_ALLOW_PULL},
@@ -76,7 +79,7 @@ enum origin { ORIGIN_NOBODY, ORIGIN_CONFIG, ORIGIN_OPTION };
 
 struct settings {
 	struct mcp_options options;
-	enum origin memory, max_memory, timeout, max_timeout, max_parallel;
+	enum origin memory, max_memory, timeout, max_timeout, max_parallel, max_sessions;
 	bool image_policy; /* an option has said it */
 	char **allow_images; /* of argv, NULL-terminated; NULL: none was given */
 	size_t allow_images_count;
@@ -106,6 +109,10 @@ static int set_option(int option, const char *value, struct settings *settings, 
 		settings->max_parallel = ORIGIN_OPTION;
 		return parse_count("--max-parallel", value, 1, MCP_PARALLEL_LIMIT,
 			&options->parallel_max, err);
+	case OPTION_MAX_SESSIONS:
+		settings->max_sessions = ORIGIN_OPTION;
+		return parse_count("--max-sessions", value, 1, MCP_SESSIONS_LIMIT,
+			&options->sessions_max, err);
 	case OPTION_IMAGE_POLICY:
 		settings->image_policy = true;
 		return image_policy_parse("--image-policy", value, &options->image_policy, err);
@@ -134,6 +141,8 @@ static int set_option(int option, const char *value, struct settings *settings, 
 	return error_set(err, 0, "unknown option");
 }
 
+_Static_assert((int)CONFIG_MCP_SESSIONS_LIMIT == (int)MCP_SESSIONS_LIMIT,
+	"mcp.max_sessions is --max-sessions");
 _Static_assert((int)CONFIG_MCP_PARALLEL_LIMIT == (int)MCP_PARALLEL_LIMIT,
 	"mcp.max_parallel is --max-parallel");
 
@@ -170,6 +179,8 @@ static void use_config(const struct config *config, struct settings *settings)
 		&settings->max_timeout);
 	if (config->given[CONFIG_MCP_MAX_PARALLEL] && settings->max_parallel == ORIGIN_NOBODY)
 		options->parallel_max = config->mcp.parallel_max;
+	if (config->given[CONFIG_MCP_MAX_SESSIONS] && settings->max_sessions == ORIGIN_NOBODY)
+		options->sessions_max = config->mcp.sessions_max;
 	if (config->given[CONFIG_IMAGE_POLICY] && !settings->image_policy)
 		options->image_policy = config->image_policy;
 	if (!options->allow_images)

@@ -297,9 +297,8 @@ static int refuse_foreign(const struct run_options *options, char **words, struc
 static int make_session(struct run_options *options, char **words,
 	const struct session_options *own, struct error *err)
 {
-	char id[SESSION_ID_SIZE];
-	struct session_warnings warnings;
-	int claim, status;
+	struct session_made made;
+	int status;
 
 	if (options->operands[1])
 		return error_set(
@@ -308,16 +307,16 @@ static int make_session(struct run_options *options, char **words,
 	options->session_language = own->language[0] ? own->language : NULL;
 	if (refuse_foreign(options, words, err) < 0 || run_build_spec(options, err) < 0)
 		return -1;
-	if (session_create(&options->spec, own, id, &claim, &warnings, err) < 0)
+	if (session_create(&options->spec, own, &made, err) < 0)
 		return -1;
-	for (size_t i = 0; i < warnings.count; i++)
-		if (i + 1 != warnings.limits || options->limits_given)
-			fprintf(stderr, "nsbox: warning: %s\n", warnings.texts[i]);
-	puts(id);
+	for (size_t i = 0; i < made.walls.warnings_count; i++)
+		if (i + 1 != made.walls.limits_warning || options->limits_given)
+			fprintf(stderr, "nsbox: warning: %s\n", made.walls.warnings[i]);
+	puts(made.id);
 	status = finish_output(0);
 	/* Nobody knows of one whose id could not be said: it ends. */
 	if (status == 0)
-		session_claim(&claim);
+		session_claim(&made);
 	return status;
 }
 

@@ -73,6 +73,11 @@ static int parse_parallel(const char *what, const char *text, void *ret, struct 
 	return parse_count(what, text, 1, CONFIG_MCP_PARALLEL_LIMIT, ret, err);
 }
 
+static int parse_sessions(const char *what, const char *text, void *ret, struct error *err)
+{
+	return parse_count(what, text, 1, CONFIG_MCP_SESSIONS_LIMIT, ret, err);
+}
+
 static int parse_cpu_millis(const char *what, const char *text, void *ret, struct error *err)
 {
 	return parse_cpus(what, text, ret, err);
@@ -192,6 +197,7 @@ static const struct key keys[CONFIG_KEY_MAX] = {
 	[CONFIG_MCP_TIMEOUT] = {"mcp.timeout", FIELD(mcp.timeout_ms), TIME, true, parse_finite_timeout},
 	[CONFIG_MCP_MAX_TIMEOUT] = {"mcp.max_timeout", FIELD(mcp.timeout_max_ms), TIME, true, parse_finite_timeout},
 	[CONFIG_MCP_MAX_PARALLEL] = {"mcp.max_parallel", FIELD(mcp.parallel_max), "a whole number", true, parse_parallel},
+	[CONFIG_MCP_MAX_SESSIONS] = {"mcp.max_sessions", FIELD(mcp.sessions_max), "a whole number", true, parse_sessions},
 	[CONFIG_MCP_ALLOW_PULL] = {"mcp.allow_pull", FIELD(mcp.allow_pull), "true or false", false, NULL},
 };
 

@@ -44,17 +44,19 @@ enum config_key {
 	CONFIG_MCP_TIMEOUT,
 	CONFIG_MCP_MAX_TIMEOUT,
 	CONFIG_MCP_MAX_PARALLEL,
+	CONFIG_MCP_MAX_SESSIONS,
 	CONFIG_MCP_ALLOW_PULL,
 	CONFIG_KEY_MAX,
 };
 
-enum { CONFIG_MCP_PARALLEL_LIMIT = 256 };
+enum { CONFIG_MCP_PARALLEL_LIMIT = 256, CONFIG_MCP_SESSIONS_LIMIT = 10000 };
 
 /* Of `nsbox mcp`; none is 0. */
 struct config_mcp {
 	uint64_t memory_bytes, memory_max_bytes;
 	uint64_t timeout_ms, timeout_max_ms;
 	uint32_t parallel_max;
+	uint32_t sessions_max;
 	bool allow_pull;
 	char **allow_images; /* patterns; owned, NULL-terminated; NULL when not given */
 };

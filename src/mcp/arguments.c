@@ -23,8 +23,15 @@ int argument_wrong(const char *name, const char *expected, const json_t *value, 
 		text ? text : "", shown < length ? "…" : "");
 }
 
+static bool contains(const char *const *names, const char *name)
+{
+	while (*names && strcmp(*names, name) != 0)
+		names++;
+	return *names;
+}
+
 int arguments_refuse_unknown(
-	const json_t *arguments, const char *const *known, const char *hidden, struct error *err)
+	const json_t *arguments, const char *const *known, const char *const *hidden, struct error *err)
 {
 	cleanup_free char *names = xstrdup("");
 	const char *name;
@@ -32,13 +39,9 @@ int arguments_refuse_unknown(
 
 	json_object_foreach((json_t *)arguments, name, value)
 	{
-		const char *const *next = known;
-
-		while (*next && strcmp(*next, name) != 0)
-			next++;
-		if (*next || (hidden && strcmp(hidden, name) == 0))
+		if (contains(known, name) || (hidden && contains(hidden, name)))
 			continue;
-		for (next = known; *next; next++) {
+		for (const char *const *next = known; *next; next++) {
 			cleanup_free char *before = names;
 
 			names = xasprintf("%s%s%s", before, before[0] ? ", " : "", *next);

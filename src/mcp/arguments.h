@@ -16,9 +16,12 @@
 
 struct error;
 
-/* Refuses what is not in `known` (NULL-terminated), which it names; `hidden`, if not NULL, is let through and not named. */
-int arguments_refuse_unknown(
-	const json_t *arguments, const char *const *known, const char *hidden, struct error *err);
+/*
+ * Refuses what is not in `known`, which it names; what is in `hidden` (may be NULL) is let through and not named. Both are
+ * NULL-terminated.
+ */
+int arguments_refuse_unknown(const json_t *arguments, const char *const *known,
+	const char *const *hidden, struct error *err);
 
 /* Any string, bytes of NUL in it too. */
 int argument_bytes(const json_t *arguments, const char *name, bool required, const char **ret,

@@ -24,7 +24,7 @@ static uint64_t now_ms(void)
 }
 
 struct call *call_list_add(struct call_list *list, const json_t *id, const json_t *progress_token,
-	const struct tool *tool, struct spec *spec, size_t spec_bytes)
+	const struct tool *tool, struct step *step, size_t step_bytes)
 {
 	struct call *call = xcalloc(1, sizeof *call);
 
@@ -32,14 +32,13 @@ struct call *call_list_add(struct call_list *list, const json_t *id, const json_
 	call->progress_token = progress_token ? json_deep_copy(progress_token) : NULL;
 	call->tool = tool;
 	call->came_ms = now_ms();
-	call->spec = *spec;
-	call->spec_bytes = spec_bytes;
+	step_move(step, &call->step);
+	call->step_bytes = step_bytes;
 	call->io = RUNNER_IO_NONE;
-	memset(spec, 0, sizeof *spec);
 	*list->end = call;
 	list->end = &call->next;
 	list->count++;
-	list->queued_bytes += spec_bytes;
+	list->queued_bytes += step_bytes;
 	return call;
 }
 
@@ -51,20 +50,22 @@ struct call *call_list_find(const struct call_list *list, const json_t *id)
 	return NULL;
 }
 
-struct call *call_list_queued(const struct call_list *list)
+struct call *call_list_queued(const struct call_list *list, bool light)
 {
 	for (struct call *call = list->first; call; call = call->next)
-		if (!call->running)
+		if (!call->running && !(light && call->tool->runs_code))
 			return call;
 	return NULL;
 }
 
-static void drop_spec(struct call_list *list, struct call *call)
+static void drop_step(struct call_list *list, struct call *call)
 {
-	spec_free(&call->spec);
-	memset(&call->spec, 0, sizeof call->spec);
-	list->queued_bytes -= call->spec_bytes;
-	call->spec_bytes = 0;
+	enum step_kind kind = call->step.kind;
+
+	step_free(&call->step);
+	call->step.kind = kind;
+	list->queued_bytes -= call->step_bytes;
+	call->step_bytes = 0;
 }
 
 void call_list_started(struct call_list *list, struct call *call, const struct runner_io *io)
@@ -72,17 +73,18 @@ void call_list_started(struct call_list *list, struct call *call, const struct r
 	call->running = true;
 	call->io = *io;
 	list->running++;
-	drop_spec(list, call);
+	list->running_code += call->tool->runs_code;
+	drop_step(list, call);
 }
 
-void call_list_requeue(struct call_list *list, struct call *call, struct spec *spec)
+void call_list_requeue(struct call_list *list, struct call *call, struct step *step)
 {
 	runner_io_close(&call->io);
 	call->io = RUNNER_IO_NONE;
+	list->running -= call->running;
+	list->running_code -= call->running && call->tool->runs_code;
 	call->running = false;
-	list->running--;
-	call->spec = *spec;
-	memset(spec, 0, sizeof *spec);
+	step_move(step, &call->step);
 }
 
 void call_list_remove(struct call_list *list, struct call *call)
@@ -96,12 +98,12 @@ void call_list_remove(struct call_list *list, struct call *call)
 		list->end = link;
 	list->count--;
 	list->running -= call->running;
-	drop_spec(list, call);
+	list->running_code -= call->running && call->tool->runs_code;
+	drop_step(list, call);
 	runner_io_close(&call->io);
 	json_decref(call->id);
 	json_decref(call->progress_token);
 	json_decref(call->state);
 	json_decref(call->arguments);
-	free(call->pull);
 	free(call);
 }

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "mcp/revision.h"
+#include "mcp/step.h"
 #include "mcp/tools.h"
-#include "sandbox/spec.h"
 #include "session/runner.h"
 
 struct call {
@@ -21,17 +21,16 @@ struct call {
 	double progress;        /* the last that was sent */
 	const struct tool *tool;
 	enum revision revision; /* of the request */
-	json_t *state; /* of a tool of several runs, else NULL */
-	char *pull; /* the image that is fetched before the run, owned; NULL: none */
-	json_t *arguments; /* with pull, to prepare the run of then; else NULL */
+	json_t *state;        /* of a tool of several steps, else NULL */
+	json_t *arguments;    /* an object */
 	double progress_base; /* seconds that came before what runs now */
 	bool may_become_task;
 	struct task *task; /* what it became, while that works; else NULL */
 	uint64_t came_ms;  /* CLOCK_MONOTONIC */
 	bool running;
 	bool silent;         /* answered or cancelled: nothing more is sent for its id */
-	struct spec spec;    /* while it is queued */
-	size_t spec_bytes;   /* what it takes, about */
+	struct step step; /* its kind stays when it runs; the rest is there while it is queued */
+	size_t step_bytes;   /* what it takes, about */
 	struct runner_io io; /* while it is running */
 };
 
@@ -39,25 +38,26 @@ struct call {
 struct call_list {
 	struct call *first, **end;
 	size_t count, running, queued_bytes;
+	size_t running_code; /* of those that run, whose tool runs code */
 };
 
 void call_list_init(struct call_list *list);
 
-/* Appends a queued call. Takes over the spec's content and copies the rest. Returns it. */
+/* Appends a queued call. Takes over the step's content and copies the rest. Returns it. */
 struct call *call_list_add(struct call_list *list, const json_t *id, const json_t *progress_token,
-	const struct tool *tool, struct spec *spec, size_t spec_bytes);
+	const struct tool *tool, struct step *step, size_t step_bytes);
 
 /* The call of that id that is to be answered still, or NULL. */
 struct call *call_list_find(const struct call_list *list, const json_t *id);
 
-/* The first that waits, or NULL. */
-struct call *call_list_queued(const struct call_list *list);
+/* The first that waits, or NULL; with `light` of those whose tool runs no code. */
+struct call *call_list_queued(const struct call_list *list, bool light);
 
-/* The call runs: its spec is no longer needed. */
+/* The call runs: what its step was made of is no longer needed. */
 void call_list_started(struct call_list *list, struct call *call, const struct runner_io *io);
 
-/* The run of the call is over, and `spec` (its content is taken over) is its next. It is queued, at its old place. */
-void call_list_requeue(struct call_list *list, struct call *call, struct spec *spec);
+/* The step of the call is over, and `step` (its content is taken over) is its next. It is queued, at its old place. */
+void call_list_requeue(struct call_list *list, struct call *call, struct step *step);
 
 /* Takes it out and frees it. A run of it is cancelled. */
 void call_list_remove(struct call_list *list, struct call *call);

@@ -7,7 +7,6 @@
  * What a result looks like is in execute_code_result.c.
  */
 #define _GNU_SOURCE
-#include <fnmatch.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include "language/root.h"
 #include "mcp/arguments.h"
 #include "mcp/execute_code.h"
+#include "mcp/run_arguments.h"
 #include "mcp/server.h"
 #include "mcp/tools.h"
 #include "report/report.h"
@@ -40,26 +40,10 @@ static void add_language(void *data, const char *name, const struct error *broke
 		broken ? xstrdup(before) : xasprintf("%s%s%s", before, before[0] ? ", " : "", name);
 }
 
-/* What a call may name as its image; malloc'd. */
-static char *describe_image(const struct mcp_options *options)
-{
-	cleanup_free char *allowed = xstrdup("those that list_languages names");
-
-	for (char *const *pattern = options->allow_images; pattern && *pattern; pattern++) {
-		cleanup_free char *before = allowed;
-
-		allowed = xasprintf("%s, %s", before, *pattern);
-	}
-	return xasprintf("An OCI image to run it in; usually not given: then it runs in the language's own image where that "
-			 "is on this machine, else with the host's toolchain. Allowed are %s; %s",
-		allowed, options->allow_pull ? "one that is not on this machine is fetched"
-					     : "it must be on this machine already");
-}
-
 static json_t *input_schema(const struct mcp_options *options)
 {
 	cleanup_free char *languages = xstrdup(""), *language = NULL, *timeout = NULL,
-			  *memory = NULL, *image = describe_image(options);
+			  *memory = NULL, *image = run_describe_image(options);
 	char default_memory[64], max_memory[64];
 
 	language_list(add_language, &languages);
@@ -98,7 +82,7 @@ static json_t *property(const char *type, const char *description)
 	return json_pack("{s:s, s:s}", "type", type, "description", description);
 }
 
-static json_t *output_schema(void)
+json_t *execute_code_output_schema(void)
 {
 	static const struct {
 		const char *name, *type, *description;
@@ -188,127 +172,12 @@ static json_t *describe(const struct mcp_options *options)
 		EXECUTE_CODE_KEPT_BYTES / 2);
 	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
 		"execute_code", "title", "Run code in a sandbox", "description", text,
-		"inputSchema", input_schema(options), "outputSchema", output_schema(),
+		"inputSchema", input_schema(options), "outputSchema", execute_code_output_schema(),
 		"annotations", "readOnlyHint", 0, "destructiveHint", 0, "idempotentHint", 0,
 		"openWorldHint", 0);
 }
 
 /* ---- Arguments ---- */
-
-static int read_timeout(const struct mcp_options *options, const json_t *arguments,
-	uint64_t *ret_ms, struct error *err)
-{
-	double seconds = (double)options->timeout_default_ms / 1000;
-	char given[64], max[64];
-
-	if (argument_number(arguments, "timeout", "a number of seconds", &seconds, err) < 0)
-		return -1;
-	if (!(seconds > 0))
-		return argument_wrong("timeout", "a number of seconds above 0",
-			json_object_get(arguments, "timeout"), err);
-	if (seconds * 1000 > (double)options->timeout_max_ms) {
-		snprintf(given, sizeof given, "%g s", seconds);
-		format_duration_ms(options->timeout_max_ms, max, sizeof max);
-		error_set(
-			err, 0, "timeout: %s is above the %s that this server allows", given, max);
-		return error_hint(
-			err, "Whoever starts the server can raise that with --max-timeout.");
-	}
-	*ret_ms = seconds * 1000 < 1 ? 1 : (uint64_t)(seconds * 1000);
-	return 0;
-}
-
-static int read_memory(const struct mcp_options *options, const json_t *arguments,
-	uint64_t *ret_bytes, struct error *err)
-{
-	const char *text = NULL;
-	char given[64], max[64];
-
-	*ret_bytes = options->memory_default_bytes;
-	if (argument_string(arguments, "memory_limit", false, &text, err) < 0 ||
-		(text && parse_size("memory_limit", text, ret_bytes, err) < 0))
-		return -1;
-	if (*ret_bytes <= options->memory_max_bytes)
-		return 0;
-	format_bytes(*ret_bytes, given, sizeof given);
-	format_bytes(options->memory_max_bytes, max, sizeof max);
-	error_set(err, 0, "memory_limit: %s is above the %s that this server allows", given, max);
-	return error_hint(err, "Whoever starts the server can raise that with --max-memory.");
-}
-
-static int read_network(const json_t *arguments, struct error *err)
-{
-	const char *network = "none";
-
-	if (argument_string(arguments, "network", false, &network, err) < 0)
-		return -1;
-	if (strcmp(network, "none") == 0)
-		return 0;
-	argument_wrong("network", "\"none\", which is all that this server allows",
-		json_object_get(arguments, "network"), err);
-	return error_hint(
-		err, "The program runs without a network; pass what it needs as files or stdin.");
-}
-
-/* Models know the argument from other servers, so it is not unknown: nothing can be installed is the answer. */
-static int refuse_dependencies(const json_t *arguments, struct error *err)
-{
-	const json_t *packages = NULL;
-
-	if (argument_array(arguments, "dependencies", &packages, err) < 0)
-		return -1;
-	if (json_array_size(packages) == 0)
-		return 0;
-	error_set(err, 0, "dependencies: this version of nsbox cannot install packages yet");
-	return error_hint(err,
-		"Leave dependencies out and use what comes with the language; nothing was run.");
-}
-
-static int read_args(const json_t *arguments, char ***ret, struct error *err)
-{
-	const json_t *array = NULL, *value;
-	size_t i;
-
-	if (argument_array(arguments, "args", &array, err) < 0)
-		return -1;
-	*ret = xcalloc(json_array_size(array) + 1, sizeof **ret);
-	json_array_foreach(array, i, value)
-	{
-		char name[32];
-		const char *text;
-
-		snprintf(name, sizeof name, "args[%zu]", i);
-		text = argument_text(name, value, err);
-		if (!text)
-			return -1;
-		(*ret)[i] = (char *)text;
-	}
-	return 0;
-}
-
-static int set_env(const json_t *arguments, struct exec_spec *exec, struct error *err)
-{
-	const json_t *env = NULL, *value;
-	const char *name;
-
-	if (argument_object(arguments, "env", &env, err) < 0)
-		return -1;
-	json_object_foreach((json_t *)env, name, value)
-	{
-		const char *text;
-		char shown[80];
-
-		snprintf(shown, sizeof shown, "env.%.60s", name);
-		if (!name[0] || strchr(name, '='))
-			return error_set(
-				err, 0, "env: \"%.60s\" cannot be the name of a variable", name);
-		text = argument_text(shown, value, err);
-		if (!text)
-			return -1;
-		exec_set_env(exec, name, text);
-	}
-	return 0;
-}
 
 /* A relative path whose every part is a name. */
 static bool path_is_plain(const char *path)
@@ -357,146 +226,28 @@ static int add_files(const json_t *arguments, struct spec *spec, struct error *e
 	return 0;
 }
 
-static int set_stdin(const json_t *arguments, struct exec_spec *exec, struct error *err)
-{
-	const char *text = NULL;
-	size_t length = 0;
-
-	if (argument_bytes(arguments, "stdin", false, &text, &length, err) < 0)
-		return -1;
-	exec->stdin_kind = length > 0 ? STDIN_DATA : STDIN_NULL;
-	if (length > 0) {
-		exec->stdin_data = xmemdup(text, length);
-		exec->stdin_length = length;
-	}
-	return 0;
-}
-
-/*
- * A star in the first part, which may be a host, ends with it: «python*» is not «python.example/x». After that it stands for
- * slashes too, as in a pattern for all that an owner has.
- */
-static bool name_matches(const char *pattern, const char *name)
-{
-	size_t first = strcspn(pattern, "/"), length = strcspn(name, "/");
-	cleanup_free char *host_pattern = xmemdup(pattern, first), *host = xmemdup(name, length);
-
-	return !pattern[first] == !name[length] && fnmatch(host_pattern, host, 0) == 0 &&
-	       (!pattern[first] || fnmatch(pattern + first + 1, name + length + 1, 0) == 0);
-}
-
-/*
- * Languages' own images need no permission: whoever installed their files has given it. A pattern may be of the whole name
- * or of the short one, where that leaves «:latest» out with it or without.
- */
-static bool image_is_allowed(
-	const struct mcp_options *options, const struct language *language, const struct reference *reference)
-{
-	char whole[REFERENCE_MAX + 1], brief[REFERENCE_MAX + 1];
-	cleanup_free char *latest = xasprintf("%s%s", reference_format_short(reference, brief),
-		!reference->digest[0] && strcmp(reference->tag, "latest") == 0 ? ":latest" : "");
-
-	reference_format(reference, whole);
-	for (char *const *pattern = options->allow_images; pattern && *pattern; pattern++)
-		if (name_matches(*pattern, whole) || name_matches(*pattern, brief) ||
-			name_matches(*pattern, latest))
-			return true;
-	return language_has_image(language, whole) || languages_have_image(whole);
-}
-
-static int check_image(const struct mcp_options *options, const struct language *language, const char *image,
-	struct reference *ret, struct error *err)
-{
-	char name[REFERENCE_MAX + 1];
-
-	if (reference_parse(image, ret, err) < 0)
-		return error_context(err, "image");
-	if (image_is_allowed(options, language, ret))
-		return 0;
-	error_set(err, 0, "image: %s is not among the images that this server allows",
-		reference_format_short(ret, name));
-	return error_hint(err, "Whoever starts the server can allow it with --allow-image; without image the code runs "
-			       "in the language's own, or with the host's toolchain.");
-}
-
-/* An image that is not in the store: 1 with its name in *pull where it may be fetched. */
-static int missing_image(const struct mcp_options *options, const char *name, struct error *err)
-{
-	struct reference reference;
-
-	if (reference_parse(name, &reference, err) < 0)
-		return -1;
-	if (options->allow_pull && !reference_is_local(&reference))
-		return 1;
-	image_missing(&reference, err);
-	error_context(err, "image");
-	if (reference_is_local(&reference))
-		return -1;
-	return error_hint(err, "Whoever starts the server can allow that it is fetched with --allow-pull, or fetch it with: "
-			       "nsbox pull %s",
-		name);
-}
-
-/* The root of the spec: what the call names, else what the server's policy chooses. As tool.prepare. */
-static int choose_root(const struct mcp_options *options, const struct language *language,
-	const json_t *arguments, struct spec *spec, char **ret_pull, struct error *err)
-{
-	enum image_policy policy = options->image_policy;
-	cleanup_free char *missing = NULL;
-	const char *image = NULL;
-	struct reference reference;
-	int r;
-
-	/* What a person's runs may fetch, a model's may not: that takes --allow-pull. */
-	if (policy == IMAGE_POLICY_PULL && !options->allow_pull)
-		policy = IMAGE_POLICY_STORED;
-	if (argument_string(arguments, "image", false, &image, err) < 0 ||
-		(image && check_image(options, language, image, &reference, err) < 0))
-		return -1;
-	r = image ? image_choose_root(image, false, spec, &missing, err)
-		  : language_choose_root(language, policy, false, spec, &missing, err);
-	if (r > 0)
-		r = missing_image(options, missing, err);
-	if (r > 0) {
-		*ret_pull = missing;
-		missing = NULL;
-	}
-	return r;
-}
-
-/* What there is to do where the toolchain is missing in what was chosen. */
-static void add_remedy(const struct mcp_options *options, const struct language *language, const struct spec *spec,
-	const json_t *arguments, struct error *err)
-{
-	if (spec->root == ROOT_HOST && options->image_policy != IMAGE_POLICY_HOST)
-		language_add_image_hint(language, err);
-	if (spec->root == ROOT_IMAGE && !err->hint[0])
-		error_hint(err, json_object_get(arguments, "image")
-					? "Name another image, or none: then the language's own, or the host's toolchain, is taken."
-					: "Whoever runs the server can remove it: nsbox images rm %s",
-			spec->root_path);
-}
-
-static int prepare(const struct mcp_options *options, const json_t *arguments, struct spec *spec,
-	char **ret_pull, struct error *err)
+static int prepare(const struct mcp_options *options, const json_t *arguments, struct step *step,
+	struct error *err)
 {
 	static const char *const known[] = {"code", "language", "stdin", "args", "env", "files",
 		"timeout", "memory_limit", "image", "network", "explain", NULL};
 	const char *name = NULL, *code = NULL;
+	static const char *const hidden[] = {"dependencies", NULL};
 	cleanup_free char **args = NULL;
+	struct spec *spec = &step->spec;
 	struct language *language;
 	struct exec_spec *exec;
 	size_t length = 0;
 	uint64_t timeout_ms = 0;
 	int result;
 
-	if (arguments_refuse_unknown(arguments, known, "dependencies", err) < 0 ||
+	if (arguments_refuse_unknown(arguments, known, hidden, err) < 0 ||
 		argument_bytes(arguments, "code", true, &code, &length, err) < 0 ||
 		argument_string(arguments, "language", true, &name, err) < 0 ||
-		read_timeout(options, arguments, &timeout_ms, err) < 0 ||
-		read_memory(options, arguments, &spec->limits.memory_bytes, err) < 0 ||
-		read_network(arguments, err) < 0 || refuse_dependencies(arguments, err) < 0 ||
-		read_args(arguments, &args, err) < 0 ||
+		run_argument_timeout(options, arguments, &timeout_ms, err) < 0 ||
+		run_argument_memory(options, arguments, &spec->limits.memory_bytes, err) < 0 ||
+		run_argument_network(arguments, err) < 0 || run_argument_dependencies(arguments, err) < 0 ||
+		run_argument_args(arguments, &args, err) < 0 ||
 		argument_boolean(arguments, "explain", &spec->explain, err) < 0)
 		return -1;
 	if (language_load(name, &language, err) < 0)
@@ -505,19 +256,22 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	spec->collect_images = true;
 	spec->keep_output = true;
 	spec->limits.output_bytes = EXECUTE_CODE_KEPT_BYTES;
-	result = choose_root(options, language, arguments, spec, ret_pull, err);
+	step->kind = STEP_RUN;
+	result = run_argument_root(options, language, arguments, spec, &step->image, err);
+	if (result > 0)
+		step->kind = STEP_PULL;
 	if (result == 0) {
 		result = language_prepare(language, code, length, args, timeout_ms, spec, err);
 		if (result < 0)
-			add_remedy(options, language, spec, arguments, err);
+			run_argument_remedy(options, language, spec, arguments, err);
 	}
 	language_free(language);
 	if (result != 0)
-		return result;
+		return result < 0 ? -1 : 0;
 	for (size_t i = 0; options->config && i < spec->execs_count; i++)
 		config_apply_to_exec(options->config, &spec->execs[i]);
 	exec = &spec->execs[spec->execs_count - 1];
-	if (set_stdin(arguments, exec, err) < 0 || set_env(arguments, exec, err) < 0)
+	if (run_argument_stdin(arguments, exec, err) < 0 || run_argument_env(arguments, exec, err) < 0)
 		return -1;
 	return add_files(arguments, spec, err);
 }
@@ -537,10 +291,17 @@ static char *cold_language(const json_t *arguments, const struct spec *spec)
 	return cold;
 }
 
+static json_t *finish(const struct mcp_options *options, const json_t *arguments,
+	const json_t *run, const struct output *kept)
+{
+	return execute_code_finish(options, run, kept);
+}
+
 const struct tool tool_execute_code = {
 	.name = "execute_code",
 	.describe = describe,
 	.prepare = prepare,
-	.finish = execute_code_finish,
+	.finish = finish,
 	.cold_language = cold_language,
+	.runs_code = true,
 };

@@ -13,7 +13,10 @@ struct output;
  */
 enum { EXECUTE_CODE_KEPT_BYTES = 20 << 10 };
 
-/* See struct tool. */
+/* The schema of what it returns (new reference). */
+json_t *execute_code_output_schema(void);
+
+/* `run` is the object of run_result_to_json; otherwise as struct tool. */
 json_t *execute_code_finish(
 	const struct mcp_options *options, const json_t *run, const struct output *kept);
 

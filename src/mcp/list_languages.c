@@ -331,8 +331,9 @@ static bool ask_version(json_t *state, size_t turn, struct spec *spec)
 	return possible;
 }
 
-static bool next(json_t *state, const json_t *run, struct spec *spec)
+static bool next(json_t *state, const json_t *run, struct step *step)
 {
+	struct spec *spec = &step->spec;
 	size_t count = 2 * json_array_size(json_object_get(state, "languages"));
 	size_t turn = (size_t)(json_integer_value(json_object_get(state, "turn")) + 1);
 
@@ -344,6 +345,7 @@ static bool next(json_t *state, const json_t *run, struct spec *spec)
 		if (!ask_version(state, turn, spec))
 			continue;
 		json_object_set_new(state, "turn", json_integer((json_int_t)turn));
+		step->kind = STEP_RUN;
 		return true;
 	}
 	return false;
@@ -371,4 +373,5 @@ const struct tool tool_list_languages = {
 	.begin = begin,
 	.next = next,
 	.conclude = conclude,
+	.runs_code = true,
 };

@@ -236,31 +236,30 @@ static void answer_tool(struct server *server, const struct request *request, js
 	reply(server, request, RESULT_PLAIN, result);
 }
 
-/* Takes over the spec's content, the state, and the name of an image that is to be fetched before the arguments' run. */
+/* Takes over the step's content and the state. */
 static void add_call(struct server *server, const struct request *request, const struct tool *tool,
-	struct spec *spec, json_t *state, char *pull, const json_t *arguments)
+	struct step *step, json_t *state, const json_t *arguments)
 {
 	struct call *call = call_list_add(&server->calls, request->message->id,
-		progress_token(request->message), tool, spec, request->length);
+		progress_token(request->message), tool, step, request->length);
 
 	call->revision = request->revision;
 	call->may_become_task = request->tasks;
 	call->state = state;
-	call->pull = pull;
-	call->arguments = pull ? json_incref((json_t *)arguments) : NULL;
+	call->arguments = json_incref((json_t *)arguments);
 }
 
-/* A tool of several runs; there may be none at all. */
+/* A tool of several steps; there may be none at all. */
 static void begin_call(struct server *server, const struct request *request,
-	const struct tool *tool, const json_t *arguments, struct spec *spec)
+	const struct tool *tool, const json_t *arguments, struct step *step)
 {
 	struct error err = {0};
 	json_t *state = tool->begin(server->options, arguments, &err);
 
 	if (!state) {
 		answer_tool(server, request, tool_failure(&err));
-	} else if (tool->next(state, NULL, spec)) {
-		add_call(server, request, tool, spec, state, NULL, NULL);
+	} else if (tool->next(state, NULL, step)) {
+		add_call(server, request, tool, step, state, arguments);
 	} else {
 		answer_tool(server, request, tool->conclude(state));
 		json_decref(state);
@@ -276,18 +275,19 @@ static void warm(struct server *server, const struct tool *tool, const json_t *a
 			spec->root == ROOT_IMAGE ? spec->root_path : NULL);
 }
 
-int prepare_run(struct server *server, const struct tool *tool, const json_t *arguments, struct spec *spec,
-	char **ret_pull, struct error *err)
+int prepare_step(struct server *server, const struct tool *tool, const json_t *arguments,
+	struct step *step, struct error *err)
 {
 	int r;
 
 	if (server->options->config)
-		config_apply_to_spec(server->options->config, spec);
-	r = tool->prepare(server->options, arguments, spec, ret_pull, err);
+		config_apply_to_spec(server->options->config, &step->spec);
+	r = tool->prepare(server->options, arguments, step, err);
+	if (r < 0 || (step->kind != STEP_RUN && step->kind != STEP_CREATE))
+		return r;
+	r = spec_validate(&step->spec, err);
 	if (r == 0)
-		r = spec_validate(spec, err);
-	if (r == 0)
-		warm(server, tool, arguments, spec);
+		warm(server, tool, arguments, &step->spec);
 	return r;
 }
 
@@ -295,17 +295,16 @@ static void queue_call(struct server *server, const struct request *request,
 	const struct tool *tool, const json_t *arguments)
 {
 	struct error err = {0};
-	char *pull = NULL;
-	struct spec spec;
+	struct step step;
 
-	spec_init(&spec);
+	step_init(&step);
 	if (tool->begin)
-		begin_call(server, request, tool, arguments, &spec);
-	else if (prepare_run(server, tool, arguments, &spec, &pull, &err) < 0)
+		begin_call(server, request, tool, arguments, &step);
+	else if (prepare_step(server, tool, arguments, &step, &err) < 0)
 		answer_tool(server, request, tool_failure(&err));
 	else
-		add_call(server, request, tool, &spec, NULL, pull, arguments);
-	spec_free(&spec);
+		add_call(server, request, tool, &step, NULL, arguments);
+	step_free(&step);
 }
 
 static void answer_tools_call(struct server *server, const struct request *request)

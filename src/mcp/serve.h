@@ -53,11 +53,11 @@ void send_error(
 void cancel_call(struct server *server, struct call *call);
 
 /*
- * A run of a tool's arguments, as the server is configured: what tool.prepare returns, with the spec's walls checked. Where
- * the compiler's cache is missing, it begins to be filled. *spec is initialized, and freed by the caller.
+ * The step of a tool's arguments, as the server is configured: what tool.prepare returns, with the spec's walls checked.
+ * Where the compiler's cache is missing, it begins to be filled. *step is initialized, and freed by the caller.
  */
-int prepare_run(struct server *server, const struct tool *tool, const json_t *arguments, struct spec *spec,
-	char **ret_pull, struct error *err);
+int prepare_step(struct server *server, const struct tool *tool, const json_t *arguments,
+	struct step *step, struct error *err);
 
 /* Answers a request, or queues it as a call. `length` is that of its line. */
 void handle_request(struct server *server, const struct jsonrpc_message *message, size_t length);

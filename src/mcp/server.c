@@ -3,9 +3,9 @@
  * The MCP server: one thread, one poll loop, nothing in it blocks.
  *
  * What is answered is in methods.c. Messages are lines on standard input and output. A tool
- * call is a run that the spawner starts (session/runner.h); ping, tools/list and cancellation are
- * answered meanwhile, and calls are answered as they finish. Beyond parallel_max calls wait, in the
- * order of their coming.
+ * call is a run or a session that the spawner starts, or a question to a session (session/runner.h); ping, tools/list
+ * and cancellation are answered meanwhile, and calls are answered as they finish. Beyond parallel_max calls that run
+ * code wait, in the order of their coming.
  *
  * Memory is bounded from both sides: nothing is read from a client that lets too much of our output
  * or too many of its calls pile up. While that is so its pings and cancellations wait as well; if it
@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "mcp/jsonrpc.h"
+#include "mcp/sandbox_tools.h"
 #include "mcp/serve.h"
 #include "mcp/tools.h"
 #include "sandbox/landlock.h"
@@ -50,6 +51,7 @@ enum {
 	PROGRESS_PENDING_MAX = 1 << 20, /* bytes: no progress is told above */
 	QUEUED_BYTES_MAX = 64 << 20,
 	CALLS_MAX = 4096,
+	CALLS_RUNNING_MAX = MCP_PARALLEL_LIMIT + 64, /* those that run no code among them */
 	LINES_PER_TURN = 64, /* then it is seen to what else has come */
 	END_MS = 800,        /* from the client's end to ours, at most */
 	STATUS_FAILED = 125,
@@ -65,6 +67,7 @@ void mcp_options_init(struct mcp_options *options)
 		.memory_max_bytes = 2ULL << 30,
 		.timeout_default_ms = SPEC_TIMEOUT_DEFAULT_MS,
 		.timeout_max_ms = 300 * 1000,
+		.sessions_max = MCP_SESSIONS_DEFAULT,
 		.parallel_max = count < 2 ? 4 : (unsigned)count * 2,
 	};
 	if (options->parallel_max > MCP_PARALLEL_LIMIT)
@@ -307,26 +310,6 @@ static int next_task_ms(const struct server *server)
 	return next > now ? (int)(next - now) : 0;
 }
 
-static void start_calls(struct server *server)
-{
-	while (!server->ending && output_has_room(server) &&
-		server->calls.running < server->options->parallel_max) {
-		struct call *call = call_list_queued(&server->calls);
-		struct runner_io io;
-		struct error err;
-
-		if (!call)
-			return;
-		if ((call->pull ? runner_pull(&server->runner, call->pull, &server->options->pull_config, &io, &err)
-				: runner_submit(&server->runner, &call->spec, &io, &err)) == 0) {
-			call_list_started(&server->calls, call, &io);
-			continue;
-		}
-		answer_call(server, call, tool_failure(&err));
-		call_list_remove(&server->calls, call);
-	}
-}
-
 /* About once a second. Progress must grow from one message to the next; it is in seconds. */
 static void tell_progress(struct server *server, struct call *call, const json_t *progress)
 {
@@ -355,63 +338,107 @@ static bool is_wanted(const struct call *call)
 	return call->task ? call->task->status == TASK_WORKING : !call->silent;
 }
 
-static json_t *result_of(struct server *server, struct call *call, const json_t *run)
+static json_t *result_of(struct server *server, struct call *call, const json_t *answer)
 {
 	if (call->state)
 		return call->tool->conclude(call->state);
-	return call->tool->finish(
-		server->options, run, outputs_add(&server->outputs, call->io.kept_fds));
+	return call->tool->finish(server->options, call->arguments, answer,
+		outputs_add(&server->outputs, call->io.kept_fds));
 }
 
-/* A run of a tool of several is over; `run` is NULL where it failed. Returns whether there is another. */
-static bool begin_next_run(struct server *server, struct call *call, const json_t *run)
+/* A step of a tool of several is over; `answer` is NULL where it failed. Returns whether there is another. */
+static bool begin_next_step(struct server *server, struct call *call, const json_t *answer)
 {
-	struct spec spec;
+	struct step step;
 	bool another;
 
 	if (!call->state || !is_wanted(call))
 		return false;
-	spec_init(&spec);
-	another = call->tool->next(call->state, run, &spec);
+	step_init(&step);
+	another = call->tool->next(call->state, answer, &step);
 	if (another)
-		call_list_requeue(&server->calls, call, &spec);
-	spec_free(&spec);
+		call_list_requeue(&server->calls, call, &step);
+	step_free(&step);
 	return another;
 }
 
-/* The image is there now. Returns whether the run that waited for it is queued; else *err says why not. */
+/* The image is there now. Returns whether the step that waited for it is queued; else *err says why not. */
 static bool begin_after_pull(struct server *server, struct call *call, struct error *err)
 {
-	cleanup_free char *missing = NULL;
-	struct spec spec;
+	struct step step;
 	int r;
 
 	if (!is_wanted(call))
 		return false;
-	spec_init(&spec);
-	r = prepare_run(server, call->tool, call->arguments, &spec, &missing, err);
-	if (r > 0)
-		error_set(err, 0, "the image %s was fetched, and removed again at once", missing);
+	step_init(&step);
+	r = prepare_step(server, call->tool, call->arguments, &step, err);
+	if (r == 0 && step.kind == STEP_PULL)
+		r = error_set(err, 0, "the image %s was fetched, and removed again at once", step.image);
 	if (r == 0) {
-		free(call->pull);
-		call->pull = NULL;
 		call->progress_base = call->progress;
-		call_list_requeue(&server->calls, call, &spec);
+		call_list_requeue(&server->calls, call, &step);
 	}
-	spec_free(&spec);
+	step_free(&step);
 	return r == 0;
 }
 
-/* The call has run for the last time. */
+/* The call has had its last step. */
 static void finish_call(
-	struct server *server, struct call *call, const json_t *run, const struct error *err)
+	struct server *server, struct call *call, const json_t *answer, const struct error *err)
 {
 	json_t *result = NULL;
+	bool wanted = is_wanted(call);
 
-	if (is_wanted(call))
-		result = run || call->state ? result_of(server, call, run) : tool_failure(err);
+	if (wanted)
+		result = answer || call->state ? result_of(server, call, answer) : tool_failure(err);
 	answer_call(server, call, result);
+	/* A session that nobody was told of ends. */
+	if (wanted && answer && call->step.kind == STEP_CREATE)
+		runner_claim(&call->io);
 	call_list_remove(&server->calls, call);
+}
+
+static int start_step(struct server *server, struct step *step, struct runner_io *ret, struct error *err)
+{
+	switch (step->kind) {
+	case STEP_PULL:
+		return runner_pull(&server->runner, step->image, &server->options->pull_config, ret, err);
+	case STEP_CREATE:
+		return runner_create(&server->runner, &step->spec, &step->options, ret, err);
+	case STEP_ASK:
+		if (runner_ask(step->id, step->request, ret, err) == 0)
+			return 0;
+		return err->errnum == ENOENT ? sandbox_unknown(step->id, err) : -1;
+	default:
+		return runner_submit(&server->runner, &step->spec, ret, err);
+	}
+}
+
+/* The next that may begin: work on files and the like does not wait for code that runs. */
+static struct call *next_call(const struct server *server)
+{
+	if (server->calls.running >= CALLS_RUNNING_MAX)
+		return NULL;
+	return call_list_queued(
+		&server->calls, server->calls.running_code >= server->options->parallel_max);
+}
+
+static void start_calls(struct server *server)
+{
+	while (!server->ending && output_has_room(server)) {
+		struct call *call = next_call(server);
+		struct runner_io io;
+		struct error err = {0};
+
+		if (!call)
+			return;
+		if (start_step(server, &call->step, &io, &err) == 0) {
+			call_list_started(&server->calls, call, &io);
+			continue;
+		}
+		if (!begin_next_step(server, call, NULL))
+			finish_call(server, call, NULL, &err);
+	}
 }
 
 static void read_call(struct server *server, struct call *call)
@@ -433,10 +460,10 @@ static void read_call(struct server *server, struct call *call)
 		case RUNNER_RESULT:
 			break;
 		}
-		if (call->pull) {
+		if (call->step.kind == STEP_PULL) {
 			if (!message || !begin_after_pull(server, call, &err))
 				finish_call(server, call, NULL, &err);
-		} else if (!begin_next_run(server, call, message)) {
+		} else if (!begin_next_step(server, call, message)) {
 			finish_call(server, call, message, &err);
 		}
 		json_decref(message);
@@ -481,8 +508,8 @@ enum {
 };
 
 struct poll_set {
-	struct pollfd fds[POLL_CALLS + MCP_PARALLEL_LIMIT];
-	struct call *calls[MCP_PARALLEL_LIMIT];
+	struct pollfd fds[POLL_CALLS + CALLS_RUNNING_MAX];
+	struct call *calls[CALLS_RUNNING_MAX];
 	nfds_t count;
 };
 

@@ -77,13 +77,14 @@ static json_t *describe(const struct mcp_options *options)
 		"destructiveHint", 0, "idempotentHint", 1, "openWorldHint", 0);
 }
 
-static int prepare(const struct mcp_options *options, const json_t *arguments, struct spec *spec,
-	char **ret_pull, struct error *err)
+static int prepare(const struct mcp_options *options, const json_t *arguments, struct step *step,
+	struct error *err)
 {
 	static const char *const known[] = {NULL};
+	struct spec *spec = &step->spec;
 	struct exec_spec *exec = &spec->execs[0];
 
-	(void)ret_pull;
+	step->kind = STEP_RUN;
 	if (arguments_refuse_unknown(arguments, known, NULL, err) < 0)
 		return -1;
 	spec->limits.memory_bytes = options->memory_default_bytes;
@@ -211,8 +212,8 @@ static void print_text(FILE *out, const struct mcp_options *options, const json_
 	languages_print(json_object_get(object, "languages"), out);
 }
 
-static json_t *finish(
-	const struct mcp_options *options, const json_t *run, const struct output *kept)
+static json_t *finish(const struct mcp_options *options, const json_t *arguments,
+	const json_t *run, const struct output *kept)
 {
 	json_t *object = structured(options, run), *result = NULL;
 	char *text = NULL;
@@ -234,4 +235,5 @@ const struct tool tool_test_sandbox = {
 	.describe = describe,
 	.prepare = prepare,
 	.finish = finish,
+	.runs_code = true,
 };

@@ -11,7 +11,25 @@
 #include "util/utf8.h"
 
 static const struct tool *const tools[] = {
-	&tool_execute_code, &tool_list_languages, &tool_test_sandbox};
+	&tool_execute_code,
+	&tool_list_languages,
+	&tool_test_sandbox,
+	&tool_sandbox_initialize,
+	&tool_sandbox_exec,
+	&tool_sandbox_stop,
+	&tool_sandbox_list,
+	&tool_write_file,
+	&tool_read_file,
+	&tool_list_files,
+	&tool_edit_file,
+	&tool_move_file,
+	&tool_delete_file,
+	&tool_make_directory,
+	&tool_process_output,
+	&tool_process_input,
+	&tool_process_signal,
+	&tool_process_list,
+};
 
 const struct tool *tool_find(const char *name)
 {

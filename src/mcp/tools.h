@@ -3,54 +3,60 @@
 #define NSBOX_MCP_TOOLS_H
 
 /*
- * The tools. A call is one run: `prepare` makes a spec of the arguments, `finish` makes the tool's result
- * of the run's. Or it is several: `begin`, `next`, `conclude`. All are pure but for reading languages'
- * files and looking for programs; the server does the rest.
+ * The tools. A call is one step: `prepare` makes it of the arguments, `finish` makes the tool's result of what came of
+ * it. Or it is several: `begin`, `next`, `conclude`. All are pure but for reading languages' files, images' and the
+ * places of sandboxes that last, and looking for programs; the server does the rest.
  */
 
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "mcp/step.h"
+
 struct error;
 struct mcp_options;
 struct output;
-struct spec;
 
 struct tool {
 	const char *name;
 	/* The tool as tools/list shows it (new reference), with the server's limits in its words. */
 	json_t *(*describe)(const struct mcp_options *options);
 	/*
-	 * For a tool of any number of runs, in place of the two below. `begin` makes a state of the arguments, or
-	 * returns NULL with *err. `next` notes in it what the last run gave (NULL: there was none, or it failed), and
-	 * says whether there is another one: *spec, which is initialized, and freed by the caller. `conclude` makes a
-	 * CallToolResult of the state (new reference), or returns NULL without memory.
+	 * For a tool of any number of steps, in place of the two below. `begin` makes a state of the arguments, or
+	 * returns NULL with *err. `next` notes in it what the last step gave (NULL: there was none, or it failed), and
+	 * says whether there is another one, in *step. `conclude` makes a CallToolResult of the state (new reference), or
+	 * returns NULL without memory.
 	 */
 	json_t *(*begin)(
 		const struct mcp_options *options, const json_t *arguments, struct error *err);
-	bool (*next)(json_t *state, const json_t *run, struct spec *spec);
+	bool (*next)(json_t *state, const json_t *answer, struct step *step);
 	json_t *(*conclude)(const json_t *state);
 	/*
-	 * *spec is initialized, and freed by the caller. `arguments` is an object. -1: *err says which argument is wrong,
-	 * what was expected and what came, or why there can be no run. 1: an image has to be fetched first, whose name is
-	 * *ret_pull (malloc'd); then this is to be called again with another *spec.
+	 * `arguments` is an object; *step is STEP_NONE, with what the configuration says of runs in its spec. Returns 0 with
+	 * *step; or -1: *err says which argument is wrong, what was expected and what came, or why it cannot be. After a
+	 * STEP_PULL this is called again.
 	 */
 	int (*prepare)(const struct mcp_options *options, const json_t *arguments,
-		struct spec *spec, char **ret_pull, struct error *err);
+		struct step *step, struct error *err);
 	/*
-	 * `run` is the object of run_result_to_json, `kept` what was kept of its output beyond that, or NULL. Returns a
-	 * CallToolResult (new reference), or NULL without memory.
+	 * `answer` is the object of the step: see step.h. `kept` is what was kept of a run's output beyond that, or NULL.
+	 * Returns a CallToolResult (new reference), or NULL without memory.
 	 */
-	json_t *(*finish)(
-		const struct mcp_options *options, const json_t *run, const struct output *kept);
+	json_t *(*finish)(const struct mcp_options *options, const json_t *arguments,
+		const json_t *answer, const struct output *kept);
 	/*
-	 * Of arguments and a *spec that `prepare` has taken and made: the language the cache of whose compiler, in the root of
+	 * Of arguments and a spec that `prepare` has taken and made: the language the cache of whose compiler, in the root of
 	 * that spec, is not there yet (mcp/warming.h), malloc'd, or NULL. Optional.
 	 */
 	char *(*cold_language)(const json_t *arguments, const struct spec *spec);
+	bool runs_code; /* its steps take their turn: at most parallel_max at one time */
 };
 
 extern const struct tool tool_execute_code, tool_list_languages, tool_test_sandbox;
+extern const struct tool tool_sandbox_initialize, tool_sandbox_exec, tool_sandbox_stop, tool_sandbox_list;
+extern const struct tool tool_write_file, tool_read_file, tool_list_files, tool_edit_file, tool_move_file,
+	tool_delete_file, tool_make_directory;
+extern const struct tool tool_process_output, tool_process_input, tool_process_signal, tool_process_list;
 
 /* The tool of that name, or NULL. */
 const struct tool *tool_find(const char *name);

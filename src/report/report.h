@@ -41,6 +41,9 @@ int spec_from_json(const json_t *object, struct spec *ret, struct error *err);
 /* The result as a JSON object (new reference), as `nsbox run --json` prints it. All keys are always there. */
 json_t *run_result_to_json(const struct run_result *result, const struct spec *spec);
 
+/* What of it is true of any command in the sandbox: limits, sandbox, warnings (new reference). */
+json_t *run_result_walls_to_json(const struct run_result *result, const struct spec *spec);
+
 /*
  * One sentence that says why a run ended otherwise than by its own exit, with the limit, what was
  * used, and the option that raises it («killed: memory limit of 128 MiB reached …; raise it with

@@ -266,6 +266,12 @@ static json_t *warnings_to_json(const struct run_result *result)
 	return array;
 }
 
+json_t *run_result_walls_to_json(const struct run_result *result, const struct spec *spec)
+{
+	return json_pack("{s:o, s:o, s:o}", "limits", limits_to_json(result, spec), "sandbox",
+		sandbox_to_json(result, spec), "warnings", warnings_to_json(result));
+}
+
 static json_t *error_to_json(const struct exec_result *exec)
 {
 	const struct error *error = &exec->error;

@@ -21,6 +21,7 @@ enum frame_type {
 	 * be fetched
 	 */
 	FRAME_PULL,
+	FRAME_CREATE, /* server → supervisor: see runner_create */
 	FRAME_PROGRESS, /* supervisor → server */
 	FRAME_RESULT,
 	FRAME_REQUEST, /* client → session (session.h) */

@@ -292,11 +292,39 @@ int session_connect_shared(const char *id, struct error *err)
 	return error_set(err, errno, "connecting to the sandbox %s", id);
 }
 
+/* Those that are, among ids that were read. */
+static void keep_shared(int place, struct ids *ids)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < ids->count; i++)
+		if (is_shared(place, ids->list[i]))
+			memmove(ids->list[kept++], ids->list[i], SESSION_ID_SIZE);
+	ids->count = kept;
+}
+
+int session_count_shared(int place, size_t *ret, struct error *err)
+{
+	struct ids ids;
+
+	*ret = 0;
+	if (read_ids(place, &ids, err) < 0)
+		return -1;
+	keep_shared(place, &ids);
+	for (size_t i = 0; i < ids.count; i++) {
+		int fd = try_connect(place, ids.list[i], SOCK_NONBLOCK);
+
+		*ret += fd >= 0 || errno == EAGAIN;
+		close_fd(&fd);
+	}
+	free(ids.list);
+	return 0;
+}
+
 int session_list_shared(char (**ret)[SESSION_ID_SIZE], size_t *ret_count, struct error *err)
 {
 	cleanup_close int place = session_place_open(false, err);
 	struct ids ids;
-	size_t kept = 0;
 
 	*ret = NULL;
 	*ret_count = 0;
@@ -304,10 +332,8 @@ int session_list_shared(char (**ret)[SESSION_ID_SIZE], size_t *ret_count, struct
 		return err->errnum == ENOENT ? 0 : -1;
 	if (read_ids(place, &ids, err) < 0)
 		return -1;
-	for (size_t i = 0; i < ids.count; i++)
-		if (is_shared(place, ids.list[i]))
-			memmove(ids.list[kept++], ids.list[i], SESSION_ID_SIZE);
+	keep_shared(place, &ids);
 	*ret = ids.list;
-	*ret_count = kept;
+	*ret_count = ids.count;
 	return 0;
 }

@@ -56,4 +56,7 @@ int session_list_shared(char (**ret)[SESSION_ID_SIZE], size_t *ret_count, struct
 int session_list(
 	void (*each)(void *data, const char *id, int socket), void *data, struct error *err);
 
+/* How many of these live. */
+int session_count_shared(int place, size_t *ret, struct error *err);
+
 #endif

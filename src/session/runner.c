@@ -21,6 +21,7 @@
 #include "report/report.h"
 #include "sandbox/spec.h"
 #include "session/pull.h"
+#include "session/session.h"
 #include "session/spawner.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -155,6 +156,38 @@ int runner_pull(struct runner *runner, const char *image, const struct pull_conf
 {
 	return submit(runner, FRAME_PULL,
 		json_pack("{s:s, s:s?, s:b}", "image", image, "config", config->file, "no_config", config->none), ret, err);
+}
+
+int runner_create(struct runner *runner, const struct spec *spec, const struct session_options *options,
+	struct runner_io *ret, struct error *err)
+{
+	return submit(runner, FRAME_CREATE,
+		json_pack("{s:o, s:I, s:I, s:I, s:s, s:i}", "spec", spec_to_json(spec), "idle_ms",
+			(json_int_t)options->idle_ms, "life_ms", (json_int_t)options->life_ms,
+			"timeout_ms", (json_int_t)options->timeout_ms, "language", options->language,
+			"shared_max", (int)options->shared_max),
+		ret, err);
+}
+
+void runner_claim(struct runner_io *io)
+{
+	/* To a creator that is gone it says nothing, and the session has ended. */
+	send(io->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int runner_ask(const char *id, json_t *request, struct runner_io *ret, struct error *err)
+{
+	struct runner_io io = RUNNER_IO_NONE;
+
+	if (pack(FRAME_REQUEST, json_incref(request), &io, err) < 0)
+		return -1;
+	io.fd = session_connect_shared(id, err);
+	if (io.fd < 0 || runner_flush(&io, err) < 0) {
+		runner_io_close(&io);
+		return -1;
+	}
+	*ret = io;
+	return 0;
 }
 
 int runner_flush(struct runner_io *io, struct error *err)

@@ -76,6 +76,19 @@ struct pull_config;
 int runner_pull(struct runner *runner, const char *image, const struct pull_config *config, struct runner_io *ret,
 	struct error *err);
 
+/*
+ * The same for making a session (session/session.h) of a spec and options. The object of its RUNNER_RESULT is {"id":
+ * string, "warnings": [string], "sandbox": …, "limits": …}, the last two as run_result_to_json has them. The session ends
+ * unless runner_claim is called then, before the socket is closed.
+ */
+struct session_options;
+int runner_create(struct runner *runner, const struct spec *spec, const struct session_options *options,
+	struct runner_io *ret, struct error *err);
+void runner_claim(struct runner_io *io);
+
+/* The same for a question to the session `id`, by a socket of its own: session.h has the requests. */
+int runner_ask(const char *id, json_t *request, struct runner_io *ret, struct error *err);
+
 /* Sends what the socket takes. Returns 1 when more is to be sent, 0 when all is sent, -1 on failure. */
 int runner_flush(struct runner_io *io, struct error *err);
 

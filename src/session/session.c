@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -123,6 +124,11 @@ static struct job *job_of(struct session *session, const struct connection *conn
 
 /* --- requests about processes in the background --- */
 
+static bool is_from_mcp(const json_t *request)
+{
+	return strcmp(json_string_value(json_object_get(request, "from")) ?: "", "mcp") == 0;
+}
+
 static struct job *named_process(struct session *session, const json_t *request, struct error *err)
 {
 	json_int_t number = json_integer_value(json_object_get(request, "process"));
@@ -133,8 +139,23 @@ static struct job *named_process(struct session *session, const json_t *request,
 	if (job)
 		return job;
 	error_set(err, 0, "the session has no process %lld", (long long)number);
-	error_hint(err, "nsbox session ps lists those that there are");
+	error_hint(err, is_from_mcp(request) ? "process_list shows those that there are"
+					     : "nsbox session ps lists those that there are");
 	return NULL;
+}
+
+static uint64_t offset_of(const json_t *request)
+{
+	json_int_t offset = json_integer_value(json_object_get(request, "offset"));
+
+	return offset > 0 ? (uint64_t)offset : 0;
+}
+
+static uint64_t limit_of(const json_t *request)
+{
+	json_int_t limit = json_integer_value(json_object_get(request, "limit"));
+
+	return limit > 0 && limit < OUTPUT_MAX ? (uint64_t)limit : OUTPUT_MAX;
 }
 
 /* What is there from an offset on; false: nothing yet, and it may come. */
@@ -143,8 +164,9 @@ static bool output_is_there(const struct job *job, uint64_t offset)
 	return job->kept_bytes > offset || job->state == JOB_DONE || !job->background;
 }
 
-static void answer_output(struct connection *connection, const struct job *job, uint64_t offset)
+static void answer_output(struct connection *connection, const struct job *job, const json_t *request)
 {
+	uint64_t offset = offset_of(request), limit = limit_of(request);
 	uint64_t length = job->kept_bytes > offset ? job->kept_bytes - offset : 0;
 	cleanup_free uint8_t *data = NULL;
 	cleanup_free char *encoded = NULL;
@@ -152,14 +174,14 @@ static void answer_output(struct connection *connection, const struct job *job, 
 	json_t *object;
 	ssize_t n = 0;
 
-	if (length > OUTPUT_MAX)
-		length = OUTPUT_MAX;
+	if (length > limit)
+		length = limit;
 	data = xmalloc((size_t)length + 1);
 	if (job->kept >= 0 && length > 0)
 		n = pread(job->kept, data, (size_t)length, (off_t)offset);
 	encoded = base64_encode(data, n > 0 ? (size_t)n : 0);
-	object = json_pack("{s:s, s:I, s:I, s:I, s:b}", "output", encoded, "offset",
-		(json_int_t)offset, "next", (json_int_t)(offset + (n > 0 ? (uint64_t)n : 0)),
+	object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:b}", "output", encoded, "kept",
+		(json_int_t)job->kept_bytes, "offset", (json_int_t)offset, "next", (json_int_t)(offset + (n > 0 ? (uint64_t)n : 0)),
 		"lost_bytes", (json_int_t)job->lost_bytes, "ended", ended);
 	if (ended)
 		json_object_set_new(object, "result", run_result_to_json(&job->result, &job->spec));
@@ -171,19 +193,16 @@ static void request_output(
 {
 	struct error err = {0};
 	const struct job *job = named_process(session, request, &err);
-	json_int_t offset = json_integer_value(json_object_get(request, "offset"));
 	json_int_t wait_ms = json_integer_value(json_object_get(request, "wait_ms"));
 
 	if (!job) {
 		answer_failure(connection, &err);
 		return;
 	}
-	if (offset < 0)
-		offset = 0;
 	if (wait_ms > WAIT_MAX_MS)
 		wait_ms = WAIT_MAX_MS;
-	if (wait_ms <= 0 || output_is_there(job, (uint64_t)offset)) {
-		answer_output(connection, job, (uint64_t)offset);
+	if (wait_ms <= 0 || output_is_there(job, offset_of(request))) {
+		answer_output(connection, job, request);
 		return;
 	}
 	if (!connection->request) {
@@ -199,19 +218,17 @@ static uint64_t serve_waiting(struct session *session)
 
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
 		struct connection *connection = &session->connections[i];
-		uint64_t offset;
 		struct error err = {0};
 		const struct job *job;
 
 		if (connection->fd < 0 || !connection->wait_until_us)
 			continue;
-		offset = (uint64_t)json_integer_value(
-			json_object_get(connection->request, "offset"));
 		job = named_process(session, connection->request, &err);
 		if (!job)
 			answer_failure(connection, &err);
-		else if (now >= connection->wait_until_us || output_is_there(job, offset))
-			answer_output(connection, job, offset);
+		else if (now >= connection->wait_until_us ||
+			 output_is_there(job, offset_of(connection->request)))
+			answer_output(connection, job, connection->request);
 		else if (connection->wait_until_us < next)
 			next = connection->wait_until_us;
 	}
@@ -281,8 +298,7 @@ static void handle_request(
 	struct error err = {0};
 	char buffer[QUOTED_MAX];
 
-	if (strcmp(json_string_value(json_object_get(request, "from")) ?: "", "mcp") == 0 &&
-		!session->options.shared) {
+	if (is_from_mcp(request) && !session->options.shared) {
 		session_unknown(session->id, &err);
 		answer_failure(connection, &err);
 		return;
@@ -745,20 +761,17 @@ static int take_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* How it went, for who waits. An empty text is success. */
+/* How it went, for who waits. An empty text is success. Of the walls only what is behind no pointer counts. */
 struct ready {
 	struct error error;
-	struct session_warnings warnings;
+	struct run_result walls;
 };
 
 /* False: nobody does. */
 static bool say_ready(int fd, const struct error *err, const struct run_result *walls)
 {
-	struct ready ready = {.error = *err};
+	struct ready ready = {.error = *err, .walls = *walls};
 
-	ready.warnings.count = walls->warnings_count;
-	ready.warnings.limits = walls->limits_warning;
-	memcpy(ready.warnings.texts, walls->warnings, sizeof ready.warnings.texts);
 	return write_whole(fd, &ready, sizeof ready) == 0;
 }
 
@@ -835,54 +848,89 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 }
 
 /* Reads what say_ready says. */
-static int wait_until_ready(int fd, struct session_warnings *ret, struct error *err)
+static int wait_until_ready(int fd, struct run_result *ret_walls, struct error *err)
 {
 	struct ready said;
 
 	if (read_full(fd, &said, sizeof said) != sizeof said)
 		return error_set(
 			err, 0, "the session's supervisor was killed while it was being made");
-	*ret = said.warnings;
+	*ret_walls = said.walls;
 	if (!said.error.text[0])
 		return 0;
 	*err = said.error;
 	return -1;
 }
 
-int session_create(const struct spec *spec, const struct session_options *options,
-	char ret_id[SESSION_ID_SIZE], int *ret_claim, struct session_warnings *ret_warnings,
+/* A place with its socket. Where there may be so many only, nobody makes one between counting and making. */
+static int take_place(int place, const struct session_options *options, char ret_id[SESSION_ID_SIZE],
+	struct error *err)
+{
+	size_t count;
+	int listener = -1;
+
+	if (!options->shared_max)
+		return session_listen(place, options->shared, ret_id, err);
+	if (flock(place, LOCK_EX) < 0)
+		return error_set(err, errno, "locking the folder of sessions");
+	if (session_count_shared(place, &count, err) < 0) {
+		listener = -1;
+	} else if (count >= options->shared_max) {
+		error_set(err, 0, "there are %zu sandboxes that last already, as many as are allowed", count);
+		error_hint(err, "stop some of them");
+	} else {
+		listener = session_listen(place, options->shared, ret_id, err);
+	}
+	flock(place, LOCK_UN);
+	return listener;
+}
+
+int session_create(const struct spec *spec, const struct session_options *options, struct session_made *ret,
 	struct error *err)
 {
 	cleanup_close int place = session_place_open(true, err), listener = -1;
 	int ends[2], r;
 	pid_t pid;
 
-	*ret_claim = -1;
-	if (place < 0 || (listener = session_listen(place, options->shared, ret_id, err)) < 0)
+	*ret = (struct session_made){.claim = -1};
+	if (place < 0 || (listener = take_place(place, options, ret->id, err)) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_set(err, errno, "making a socket");
 	pid = fork();
 	if (pid == 0) {
 		close(ends[0]);
-		session_main(spec, options, place, listener, ret_id, ends[1]);
+		session_main(spec, options, place, listener, ret->id, ends[1]);
 	}
 	close(ends[1]);
 	r = pid < 0 ? error_set(err, errno, "starting the session's supervisor")
-		    : wait_until_ready(ends[0], ret_warnings, err);
+		    : wait_until_ready(ends[0], &ret->walls, err);
 	if (r == 0) {
-		*ret_claim = ends[0];
+		ret->claim = ends[0];
 		return 0;
 	}
 	close(ends[0]);
-	session_remove(place, ret_id);
+	session_remove(place, ret->id);
 	if (pid > 0)
 		waitpid(pid, NULL, 0);
 	return -1;
 }
 
-void session_claim(int *claim)
+void session_claim(struct session_made *made)
 {
-	(void)!write(*claim, "", 1); /* to one that has ended meanwhile it says nothing */
-	close_fd(claim);
+	(void)!write(made->claim, "", 1); /* to one that has ended meanwhile it says nothing */
+	close_fd(&made->claim);
+}
+
+json_t *session_made_to_json(const struct session_made *made, const struct spec *spec)
+{
+	struct run_result walls = made->walls;
+	json_t *object;
+
+	walls.execs_count = 1;
+	walls.execs[0] = (struct exec_result){.ended_by = ENDED_EXITED};
+	object = run_result_walls_to_json(&walls, spec);
+
+	json_object_set_new(object, "id", json_string(made->id));
+	return object;
 }

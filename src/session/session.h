@@ -27,12 +27,13 @@
  *                         A frame FRAME_TERMINAL comes first, with a descriptor: the master of the terminal that the
  *                         command has for its three. Nothing of it is in the result. Closed before the end, the
  *                         connection leaves the command two seconds for SIGHUP, which the master's end makes.
- *     {"op": "output", "process": N, "offset": B, "wait_ms": T}
- *                         → {"output": BASE64, "offset": B, "next": B, "ended": bool, and how, as "exec" says it}
+ *     {"op": "output", "process": N, "offset": B, "limit": L, "wait_ms": T}
+ *                         → {"output": BASE64, "kept": B, "offset": B, "next": B, "ended": bool, and how, as "exec" says it}
  *     {"op": "signal", "process": N, "signal": S}, {"op": "input", "process": N, "data": BASE64, "close": bool}
  *     {"op": "file", "kind": "read"|"write"|…, "path", …}  see files.h
  */
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,6 +48,7 @@ struct session_options {
 	uint64_t timeout_ms; /* of commands that have none of their own; 0: none */
 	char language[32];   /* of code that names none; empty: none */
 	bool shared;         /* MCP servers of the same user may use it, too */
+	unsigned shared_max; /* where there are so many of these it is refused; 0: no limit */
 };
 
 enum {
@@ -54,25 +56,26 @@ enum {
 	SESSION_LIFE_DEFAULT_MS = 24 * 60 * 60 * 1000,
 };
 
-/*
- * Where the sandbox is weaker than asked or usual: sentences; `limits`: 1 + the index of the one that no cgroup
- * enforces limits.
- */
-struct session_warnings {
-	size_t count, limits;
-	char texts[RESULT_WARNINGS_MAX][ERROR_TEXT_MAX];
+/* A session that has come into being. */
+struct session_made {
+	char id[SESSION_ID_SIZE];
+	int claim;
+	/* Where the sandbox is weaker than asked or usual: sentences, as in struct run_result. */
+	struct run_result walls;
 };
 
 /*
  * Makes a session of `spec` (spec->session must be set, and its filters loaded), by a process of its own that has
- * nothing of the caller's but descriptors that the spec's image needs. Returns 0 with its id once it can be used.
+ * nothing of the caller's but descriptors that the spec's image needs. Returns 0 with *ret once it can be used.
  * The caller must have one thread.
  */
-int session_create(const struct spec *spec, const struct session_options *options,
-	char ret_id[SESSION_ID_SIZE], int *ret_claim, struct session_warnings *ret_warnings,
+int session_create(const struct spec *spec, const struct session_options *options, struct session_made *ret,
 	struct error *err);
 
 /* Once the id is where somebody can read it. Closed without this, as by the end of this process, the session ends. */
-void session_claim(int *claim);
+void session_claim(struct session_made *made);
+
+/* As runner_create has it (new reference). */
+json_t *session_made_to_json(const struct session_made *made, const struct spec *spec);
 
 #endif

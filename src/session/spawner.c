@@ -32,6 +32,7 @@
 #include "sandbox/spec.h"
 #include "seccomp/load.h"
 #include "session/pull.h"
+#include "session/session.h"
 #include "session/warm.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -118,7 +119,8 @@ static json_t *read_request(int fd, enum frame_type *ret_type)
 	json_t *object;
 
 	if (frame_read_bytes(fd, &header, sizeof header) < 0 ||
-		(header.type != FRAME_SPEC && header.type != FRAME_WARM && header.type != FRAME_PULL) ||
+		(header.type != FRAME_SPEC && header.type != FRAME_WARM && header.type != FRAME_PULL &&
+			header.type != FRAME_CREATE) ||
 		header.length > FRAME_MAX)
 		_exit(1);
 	*ret_type = header.type;
@@ -195,6 +197,41 @@ _Noreturn static void run_pull(int fd, const json_t *object)
 	_exit(0);
 }
 
+static uint64_t number_of(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+/* Makes a session, and stays until the server has said that its client knows of it, or is gone. */
+_Noreturn static void run_creation(int fd, const json_t *object)
+{
+	struct session_options options = {
+		.idle_ms = number_of(object, "idle_ms"),
+		.life_ms = number_of(object, "life_ms"),
+		.timeout_ms = number_of(object, "timeout_ms"),
+		.shared = true,
+		.shared_max = (unsigned)number_of(object, "shared_max"),
+	};
+	const char *language = json_string_value(json_object_get(object, "language"));
+	struct session_made made;
+	struct error err = {0};
+	struct spec spec;
+	char byte;
+
+	snprintf(options.language, sizeof options.language, "%s", language ?: "");
+	if (prepare_spec(json_object_get(object, "spec"), &spec, &err) == 0)
+		spec.session = true;
+	if (err.text[0] || image_hold_layers(&spec, &err) < 0 ||
+		session_create(&spec, &options, &made, &err) < 0) {
+		send_failure(fd, &err);
+		_exit(1);
+	}
+	send_frame(fd, FRAME_RESULT, session_made_to_json(&made, &spec), NULL, 0);
+	if (read(fd, &byte, 1) == 1)
+		session_claim(&made);
+	_exit(0);
+}
+
 _Noreturn static void supervisor_main(int fd)
 {
 	enum frame_type type;
@@ -207,6 +244,8 @@ _Noreturn static void supervisor_main(int fd)
 		run_warming(fd, object);
 	if (type == FRAME_PULL)
 		run_pull(fd, object);
+	if (type == FRAME_CREATE)
+		run_creation(fd, object);
 	run_spec(fd, object);
 }
 

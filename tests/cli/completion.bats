@@ -68,7 +68,7 @@ is() { # $1: what is wanted; then the words
   is "--memory" run --mem
   is "--tty" run -m 1g -e A=b --tt
   is "" run --no-such
-  is "--max-memory --max-parallel --max-timeout" mcp --max-
+  is "--max-memory --max-parallel --max-sessions --max-timeout" mcp --max-
 }
 
 @test "completion: languages after --lang, the user's own too" {

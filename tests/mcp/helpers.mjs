@@ -11,6 +11,11 @@ import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { Conversation } from './schema.mjs';
 
+// Every tool, in the order in which tools/list has them.
+export const toolNames = ['execute_code', 'list_languages', 'test_sandbox', 'sandbox_initialize', 'sandbox_exec', 'sandbox_stop',
+	'sandbox_list', 'write_file', 'read_file', 'list_files', 'edit_file', 'move_file', 'delete_file', 'make_directory',
+	'process_output', 'process_input', 'process_signal', 'process_list'];
+
 export const nsbox = process.env.NSBOX;
 if (!nsbox)
 	throw new Error('NSBOX is not set: use tests/mcp/run');

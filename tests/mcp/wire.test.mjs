@@ -160,7 +160,7 @@ describe('the command line', () => {
 	test('--help', () => {
 		const { status, stdout } = run('--help');
 		assert.equal(status, 0);
-		for (const option of ['--memory', '--max-memory', '--timeout', '--max-timeout', '--max-parallel'])
+		for (const option of ['--memory', '--max-memory', '--timeout', '--max-timeout', '--max-parallel', '--max-sessions'])
 			assert.ok(stdout.includes(option), option);
 	});
 
@@ -173,6 +173,7 @@ describe('the command line', () => {
 		[['--max-timeout', '0'], /above 0/],
 		[['--timeout', '10m'], /--timeout is above --max-timeout/],
 		[['--max-parallel', '0'], /--max-parallel/],
+		[['--max-sessions', '0'], /--max-sessions/],
 		[['--max-parallel', '100000'], /--max-parallel/],
 		[['extra'], /unexpected argument "extra"/],
 	])

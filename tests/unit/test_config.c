@@ -84,7 +84,7 @@ static void every_key(void **state)
 	     " \"open_files\": \"64\", \"file_size\": \"64k\", \"output\": \"2k\"}, \"network\": \"host\","
 	     " \"seccomp\": \"unconfined\", \"cgroup\": \"/sys/fs/cgroup/x\", \"require_cgroup\": true, \"image_policy\": \"pull\","
 	     " \"env\": {\"A\": \"1\", \"B\": \"\"}, \"mcp\": {\"memory\": 8388608, \"max_memory\": \"1g\","
-	     " \"timeout\": 10, \"max_timeout\": \"1m\", \"max_parallel\": 3, \"allow_pull\": true,"
+	     " \"timeout\": 10, \"max_timeout\": \"1m\", \"max_parallel\": 3, \"max_sessions\": 5, \"allow_pull\": true,"
 	     " \"allow_image\": [\"ghcr.io/owner/*\", \"python:*\"]}}",
 		&config);
 	for (int i = 0; i < CONFIG_KEY_MAX; i++)
@@ -115,6 +115,7 @@ static void every_key(void **state)
 	assert_int_equal(config.mcp.timeout_ms, 10000);
 	assert_int_equal(config.mcp.timeout_max_ms, 60000);
 	assert_int_equal(config.mcp.parallel_max, 3);
+	assert_int_equal(config.mcp.sessions_max, 5);
 	config_free(&config);
 }
 
@@ -216,6 +217,8 @@ static void mistakes_are_named(void **state)
 		": mcp.allow_image: expected a pattern such as \"ghcr.io/owner/*\", or an array of them, not a number");
 	refused("{\"mcp\": {\"max_parallel\": 257}}",
 		": mcp.max_parallel: \"257\" is out of range; it goes from 1 to 256");
+	refused("{\"mcp\": {\"max_sessions\": 0}}",
+		": mcp.max_sessions: \"0\" is out of range; it goes from 1 to 10000");
 }
 
 static void unknown_keys_are_refused(void **state)
@@ -228,7 +231,7 @@ static void unknown_keys_are_refused(void **state)
 		"disk, pids, timeout, cpus, open_files, file_size, output");
 	refused("{\"mcp\": {\"max_mem\": \"1g\"}}",
 		": \"mcp.max_mem\": unknown key; in mcp there are memory, "
-		"max_memory, timeout, max_timeout, max_parallel, allow_pull, allow_image");
+		"max_memory, timeout, max_timeout, max_parallel, max_sessions, allow_pull, allow_image");
 	refused("{\"limits.memory\": \"1g\"}",
 		": \"limits.memory\": unknown key; here there are limits, network, "
 		"seccomp, cgroup, require_cgroup, image_policy, mcp, env, registries");

@@ -150,10 +150,12 @@ static void test_prepare(void **state)
 	spec_init(&spec);
 	spec.limits.memory_bytes = 1024u << 20;
 	assert_int_equal(language_prepare(language, "a\0b", 3, arguments, 77, &spec, &err), 0);
-	assert_int_equal(spec.files_count, 1);
+	assert_int_equal(spec.files_count, 2);
 	assert_string_equal(spec.files[0].path, "/workspace/main.t");
 	assert_int_equal(spec.files[0].length, 3);
 	assert_memory_equal(spec.files[0].content, "a\0b", 3);
+	assert_string_equal(spec.files[1].path, "/tmp/.nsbox/source");
+	assert_memory_equal(spec.files[1].content, "/workspace/main.t", spec.files[1].length);
 	assert_int_equal(spec.execs_count, 2);
 	assert_string_equal(spec.execs[0].phase, "compile");
 	assert_int_equal(spec.execs[0].timeout_ms, 1234);
