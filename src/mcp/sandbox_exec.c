@@ -19,7 +19,7 @@
 #include "util/error.h"
 
 static const char *const known[] = {"sandbox_id", "code", "file", "command", "language", "args", "stdin",
-	"env", "cwd", "timeout", "background", "stdin_open", "explain", NULL};
+	"env", "cwd", "timeout", "background", "stdin_open", NULL};
 
 static json_t *input_schema(const struct mcp_options *options)
 {
@@ -41,7 +41,6 @@ static json_t *input_schema(const struct mcp_options *options)
 		{"background", "boolean",
 			"Return a process_id at once and let it run; process_output then has what it writes", false},
 		{"stdin_open", "boolean", "With background: standard input stays open for process_input", false},
-		{"explain", "boolean", "Name the system calls that the sandbox refused; costs some time", false},
 		{0}};
 	json_t *schema = schema_object(fields, true);
 
@@ -59,6 +58,7 @@ static json_t *output_schema(void)
 
 	/* With background there is a process_id and nothing else. */
 	json_object_del(schema, "required");
+	json_object_del(properties, "refused");
 	json_object_set_new(properties, "process_id",
 		json_pack("{s:s, s:s}", "type", "integer", "description",
 			"With background: its number, for the tools of processes"));
@@ -172,9 +172,9 @@ static int read_run(const struct mcp_options *options, const json_t *arguments, 
 		run_argument_timeout(options, arguments, &exec->timeout_ms, err) < 0)
 		return -1;
 	if (add_words(arguments, exec, err) < 0 || run_argument_stdin(arguments, exec, err) < 0 ||
-		run_argument_env(arguments, exec, err) < 0 || read_cwd(arguments, exec, err) < 0)
+		run_argument_env(arguments, exec, err) < 0)
 		return -1;
-	return argument_boolean(arguments, "explain", &spec->explain, err);
+	return read_cwd(arguments, exec, err);
 }
 
 static int prepare(const struct mcp_options *options, const json_t *arguments, struct step *step,

@@ -41,6 +41,12 @@ int spec_from_json(const json_t *object, struct spec *ret, struct error *err);
 /* The result as a JSON object (new reference), as `nsbox run --json` prints it. All keys are always there. */
 json_t *run_result_to_json(const struct run_result *result, const struct spec *spec);
 
+/*
+ * Adds to such an object «kept» (of which streams there is a kept file since the object has not all of it) and
+ * «kept_whole». The descriptors of these files are ret_fds, in order, and remain the result's. Returns their number.
+ */
+size_t run_result_add_kept(const struct run_result *result, json_t *object, int ret_fds[2]);
+
 /* What of it is true of any command in the sandbox: limits, sandbox, warnings (new reference). */
 json_t *run_result_walls_to_json(const struct run_result *result, const struct spec *spec);
 

@@ -350,3 +350,24 @@ json_t *run_result_to_json(const struct run_result *result, const struct spec *s
 			milliseconds(result->total_us)));
 	return object;
 }
+
+size_t run_result_add_kept(const struct run_result *result, json_t *object, int ret_fds[2])
+{
+	const struct exec_result *last = run_result_last(result);
+	json_t *kept = json_array();
+	size_t count = 0;
+
+	for (int stream = 0; stream < 2; stream++) {
+		const struct captured *output = &last->output[stream];
+		bool wanted = result->kept_fds[stream] > 0 &&
+			      output->total > output->head_length + output->tail_length;
+
+		json_array_append_new(kept, json_boolean(wanted));
+		if (wanted)
+			ret_fds[count++] = result->kept_fds[stream];
+	}
+	json_object_set_new(object, "kept", kept);
+	json_object_set_new(object, "kept_whole",
+		json_pack("[b, b]", result->kept_whole[0], result->kept_whole[1]));
+	return count;
+}

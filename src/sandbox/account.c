@@ -3,12 +3,16 @@
 #define _GNU_SOURCE
 #include "sandbox/account.h"
 
+#include <unistd.h>
+#include <stdlib.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "sandbox/capture.h"
 #include "sandbox/create.h"
 #include "sandbox/watcher.h"
+#include "util/file.h"
 
 struct limit_hit *exec_add_hit(struct exec_result *exec, enum limit_kind limit, uint64_t value,
 	uint64_t used, const char *known_from)
@@ -83,4 +87,32 @@ void exec_take_output(struct exec_result *exec, struct capture *captures, uint64
 		if (output->total > output->head_length + output->tail_length)
 			exec_add_hit(exec, LIMIT_OUTPUT, limit, output->total, "counted");
 	}
+}
+
+/* Without a name, so that nothing is left of it whatever happens. */
+static int open_kept_file(void)
+{
+	const char *directory = getenv("TMPDIR");
+
+	return open(
+		directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
+
+void result_begin_keeping(struct run_result *result, const struct spec *spec)
+{
+	for (int i = 0; i < 2; i++) {
+		if (result->kept_fds[i] > 0)
+			close(result->kept_fds[i]);
+		result->kept_fds[i] = spec->capture && spec->keep_output ? open_kept_file() : -1;
+		result->kept_whole[i] = result->kept_fds[i] >= 0;
+	}
+}
+
+void result_keep(struct run_result *result, int stream, uint64_t before, const void *data, size_t length)
+{
+	if (!result->kept_whole[stream])
+		return;
+	if (before + length > RESULT_KEPT_BYTES_MAX ||
+		write_whole(result->kept_fds[stream], data, length) < 0)
+		result->kept_whole[stream] = false;
 }

@@ -39,4 +39,11 @@ void exec_note_disk(
  */
 void exec_take_output(struct exec_result *exec, struct capture *captures, uint64_t limit);
 
+/*
+ * With spec.keep_output: opens kept files for a command that begins, and puts what is read of its streams into them, too,
+ * while there is room on the disk and below the limit. `before`: bytes of the stream that were read before.
+ */
+void result_begin_keeping(struct run_result *result, const struct spec *spec);
+void result_keep(struct run_result *result, int stream, uint64_t before, const void *data, size_t length);
+
 #endif

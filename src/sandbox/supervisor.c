@@ -408,28 +408,6 @@ static void warn_of_loss(struct run *run, const char *what, const char *name, in
 	add_warning(run->result, "%s %s failed: %s; what came after is lost", what, name, strerror(errnum));
 }
 
-/* Without a name, so that nothing is left of it whatever happens. */
-static int open_kept_file(void)
-{
-	const char *directory = getenv("TMPDIR");
-
-	return open(
-		directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-}
-
-/* Puts what was read into the kept file too, while there is room on its disk and below the limit. */
-static void keep(struct run *run, int stream, const uint8_t *data, size_t length)
-{
-	struct run_result *result = run->result;
-	uint64_t before = run->captures[stream].total;
-
-	if (!result->kept_whole[stream])
-		return;
-	if (before + length > RESULT_KEPT_BYTES_MAX ||
-		write_whole(result->kept_fds[stream], data, length) < 0)
-		result->kept_whole[stream] = false;
-}
-
 /* Returns false at the end of the stream. */
 static bool read_captured(struct run *run, int stream)
 {
@@ -439,7 +417,7 @@ static bool read_captured(struct run *run, int stream)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n > 0) {
-		keep(run, stream, buffer, (size_t)n);
+		result_keep(run->result, stream, run->captures[stream].total, buffer, (size_t)n);
 		if (stream == 1)
 			refusal_words_add(&run->words, buffer, (size_t)n);
 		if (capture_add(&run->captures[stream], buffer, (size_t)n) == 0)
@@ -779,19 +757,6 @@ static void finish_command(struct run *run, const struct rusage *all)
 
 /* --- commands --- */
 
-static void begin_keeping(struct run *run)
-{
-	struct run_result *result = run->result;
-
-	for (int i = 0; i < 2; i++) {
-		if (result->kept_fds[i] > 0)
-			close(result->kept_fds[i]);
-		result->kept_fds[i] =
-			run->spec->capture && run->spec->keep_output ? open_kept_file() : -1;
-		result->kept_whole[i] = result->kept_fds[i] >= 0;
-	}
-}
-
 static void begin_command(struct run *run, size_t index)
 {
 	run->index = index;
@@ -807,7 +772,7 @@ static void begin_command(struct run *run, size_t index)
 	run->watcher.memory_peak_bytes = 0;
 	run->watcher.pids_peak = 0;
 	run->watcher.pids_hit = false;
-	begin_keeping(run);
+	result_begin_keeping(run->result, run->spec);
 	for (int i = 0; i < 2; i++)
 		capture_init(&run->captures[i], run->spec->limits.output_bytes
 							? run->spec->limits.output_bytes

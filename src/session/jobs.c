@@ -24,12 +24,14 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/utf8.h"
 
 enum {
 	KEPT_IN_ALL_MAX = 4 * RESULT_KEPT_BYTES_MAX, /* of all commands of a session */
 	END_DEADLINE_MS = 10 * 1000, /* for a command that was ended to be gone */
 	HANGUP_MS = 2000,            /* for one whose terminal was hung up to end by itself */
 	TICK_MS = 50,
+	PROGRESS_MS = 1000,
 	OUTPUT_CHUNK = 64 << 10,
 	ERRNO_END = 4096,
 	SOURCE_MAX = 4 << 20, /* bytes of a file that are read for what its language has to know */
@@ -190,12 +192,24 @@ static void remove_made(struct session *session, struct job *job)
 	job->source = job->support = NULL;
 }
 
+/* With the kept files of the streams that it has not whole. */
+static void answer_result(struct job *job)
+{
+	json_t *object = run_result_to_json(&job->result, &job->spec);
+	size_t count = 0;
+	int fds[2];
+
+	if (job->spec.keep_output)
+		count = run_result_add_kept(&job->result, object, fds);
+	answer_with(job->connection, object, fds, count);
+}
+
 static void finish_job(struct session *session, struct job *job)
 {
 	job->result.total_us = session_now_us() - job->created_us;
 	session->used_us = session_now_us();
 	if (job->connection)
-		answer(job->connection, run_result_to_json(&job->result, &job->spec));
+		answer_result(job);
 	job->connection = NULL;
 	remove_made(session, job);
 	if (job->background && !job->cancelled)
@@ -248,6 +262,8 @@ static bool read_captured(struct job *job, int stream)
 		return true;
 	if (n < 0 && errno == EAGAIN)
 		return false;
+	if (n > 0)
+		result_keep(&job->result, stream, job->captures[stream].total, buffer, (size_t)n);
 	if (n > 0 && capture_add(&job->captures[stream], buffer, (size_t)n) == 0) {
 		keep(job, buffer, (size_t)n);
 		return true;
@@ -298,6 +314,9 @@ static void begin_command(struct session *session, struct job *job)
 	job->keeper = 0;
 	job->end_deadline_us = UINT64_MAX;
 	job->id = session_next_id(session);
+	result_begin_keeping(&job->result, &job->spec);
+	if (job->wants_progress)
+		job->progress_us = session_now_us() + PROGRESS_MS * 1000;
 	for (int i = 0; i < 2; i++)
 		capture_init(&job->captures[i], limit ? limit : SIZE_MAX / 4);
 }
@@ -647,6 +666,7 @@ static int take_request(
 	spec_free(&job->spec);
 	job->spec = spec;
 	job->background = json_is_true(json_object_get(request, "background"));
+	job->wants_progress = json_is_true(json_object_get(request, "progress"));
 	if (job->background && (job->kept = open_kept(err)) < 0)
 		return -1;
 	if (program && program_reads_file(program, &file)) {
@@ -891,6 +911,21 @@ static void check_deadlines(struct session *session, struct job *job, uint64_t n
 		session->ending = true;
 }
 
+/* As for a run of its own: the last line of what it writes. */
+static void report_progress(struct job *job, uint64_t now)
+{
+	const struct capture *capture =
+		&job->captures[job->captures[1].total > 0 && job->captures[0].total == 0];
+	size_t length;
+	cleanup_free char *line = utf8_replace_invalid(
+		(const char *)capture->last_line, capture->last_line_length, &length);
+
+	job->progress_us = now + PROGRESS_MS * 1000;
+	if (job->connection)
+		tell_progress(job->connection, json_pack("{s:s%, s:I}", "last_line", line, length,
+					       "elapsed_ms", (json_int_t)((now - job->created_us) / 1000)));
+}
+
 uint64_t jobs_check_clocks(struct session *session)
 {
 	uint64_t now = session_now_us(), next = UINT64_MAX;
@@ -909,6 +944,9 @@ uint64_t jobs_check_clocks(struct session *session)
 			check_deadlines(session, job, now);
 			next = job->deadline_us < next ? job->deadline_us : next;
 			next = job->end_deadline_us < next ? job->end_deadline_us : next;
+			if (now >= job->progress_us)
+				report_progress(job, now);
+			next = job->progress_us < next ? job->progress_us : next;
 			next = job->hangup_us < next ? job->hangup_us : next;
 		} else if (works_on_files(job) && now >= job->work.deadline_us) {
 			step_file(session, job, 0);

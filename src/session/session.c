@@ -65,6 +65,8 @@ static void connection_free(struct connection *connection)
 	free(connection->in);
 	free(connection->out);
 	json_decref(connection->request);
+	for (int i = 0; i < 2; i++)
+		close_fd(&connection->out_fds[i]);
 	for (int i = 0; i < 3; i++)
 		close_fd(&connection->streams[i]);
 	*connection = CONNECTION_NONE;
@@ -98,6 +100,32 @@ static void put_frame(struct connection *connection, enum frame_type type, json_
 void answer(struct connection *connection, json_t *object)
 {
 	put_frame(connection, FRAME_RESULT, object);
+}
+
+void answer_with(struct connection *connection, json_t *object, const int *fds, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		connection->out_fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
+	answer(connection, object);
+}
+
+void tell_progress(struct connection *connection, json_t *object)
+{
+	cleanup_free char *body = json_dumps(object, JSON_COMPACT | REPORT_JSON_DUMP_FLAGS);
+	struct frame_header header = {
+		.type = FRAME_PROGRESS, .length = body ? (uint32_t)strlen(body) : 0};
+	char frame[4096];
+	ssize_t n;
+
+	json_decref(object);
+	if (!body || sizeof header + header.length > sizeof frame || connection->out)
+		return;
+	memcpy(frame, &header, sizeof header);
+	memcpy(frame + sizeof header, body, header.length);
+	n = send(connection->fd, frame, sizeof header + header.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* Half a frame: the stream cannot be gone on with. */
+	if (n >= 0 && (size_t)n != sizeof header + header.length)
+		shutdown(connection->fd, SHUT_RDWR);
 }
 
 void answer_failure(struct connection *connection, const struct error *err)
@@ -474,10 +502,32 @@ static void read_connection(struct session *session, struct connection *connecti
 	json_decref(request);
 }
 
+/* As send(2), of what is left of the answer. */
+static ssize_t send_some(struct connection *connection)
+{
+	struct iovec iov = {.iov_base = connection->out + connection->out_sent,
+		.iov_len = connection->out_length - connection->out_sent};
+	int count = (connection->out_fds[0] >= 0) + (connection->out_fds[1] >= 0);
+	union {
+		char buffer[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (connection->out_sent == 0 && count > 0) {
+		message.msg_control = control.buffer;
+		message.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+		memcpy(CMSG_DATA(&control.align), connection->out_fds, (size_t)count * sizeof(int));
+	}
+	return sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void write_connection(struct session *session, struct connection *connection)
 {
-	ssize_t n = send(connection->fd, connection->out + connection->out_sent,
-		connection->out_length - connection->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t n = send_some(connection);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;

@@ -54,26 +54,13 @@ static int send_frame(int fd, enum frame_type type, json_t *object, const int *f
 	return frame_send_bytes(fd, body, header.length);
 }
 
-/* The result, and with it the kept files of the streams that it has not whole: «kept» says which. */
+/* The result, and with it the kept files of the streams that it has not whole. */
 static void send_result(int fd, const struct run_result *result, const struct spec *spec)
 {
-	const struct exec_result *last = run_result_last(result);
-	json_t *object = run_result_to_json(result, spec), *kept = json_array();
+	json_t *object = run_result_to_json(result, spec);
 	int fds[2];
-	size_t count = 0;
+	size_t count = run_result_add_kept(result, object, fds);
 
-	for (int stream = 0; stream < 2; stream++) {
-		const struct captured *output = &last->output[stream];
-		bool wanted = result->kept_fds[stream] > 0 &&
-			      output->total > output->head_length + output->tail_length;
-
-		json_array_append_new(kept, json_boolean(wanted));
-		if (wanted)
-			fds[count++] = result->kept_fds[stream];
-	}
-	json_object_set_new(object, "kept", kept);
-	json_object_set_new(object, "kept_whole",
-		json_pack("[b, b]", result->kept_whole[0], result->kept_whole[1]));
 	send_frame(fd, FRAME_RESULT, object, fds, count);
 }
 

@@ -32,13 +32,15 @@ struct connection {
 	size_t in_length, in_size;
 	char *out; /* the answer, once there is one */
 	size_t out_length, out_sent;
+	int out_fds[2]; /* descriptors that go with its first byte; -1 */
 	int streams
 		[3]; /* descriptors that came with the request: the command's standard ones; -1 */
 	uint64_t wait_until_us; /* for the output of a process; 0: it does not wait */
 	json_t *request;        /* while it waits */
 };
 
-#define CONNECTION_NONE ((struct connection){.fd = -1, .streams = {-1, -1, -1}})
+#define CONNECTION_NONE                                                                            \
+	((struct connection){.fd = -1, .out_fds = {-1, -1}, .streams = {-1, -1, -1}})
 
 /* One piece of work on files. */
 struct file_work {
@@ -69,7 +71,7 @@ struct job {
 	enum job_state state;
 	uint32_t process;              /* the number that clients know it by */
 	struct connection *connection; /* that waits for it; NULL: nobody does */
-	bool background, cancelled;
+	bool background, cancelled, wants_progress;
 	json_t *terminal; /* of what size the command is to get one; NULL: none */
 	/* work on files, also of a spec */
 	struct file_work work;
@@ -93,6 +95,7 @@ struct job {
 	bool stopped_by_us;
 	int keeper; /* the process id inside of its keeper, as the agent says: a hint, for whom memory is used */
 	uint64_t created_us, started_us, deadline_us, end_deadline_us;
+	uint64_t progress_us; /* when the client is told of it next; UINT64_MAX: never */
 	uint64_t hangup_us; /* then it is ended, whose terminal was hung up; UINT64_MAX */
 };
 
@@ -128,6 +131,10 @@ uint32_t session_next_id(struct session *session);
 
 /* Answers a request and frees the place once that is sent. `object` is taken over. */
 void answer(struct connection *connection, json_t *object);
+/* With copies of at most two descriptors. */
+void answer_with(struct connection *connection, json_t *object, const int *fds, size_t count);
+/* A frame before the answer, or nothing where the client does not take it now. `object` is taken over. */
+void tell_progress(struct connection *connection, json_t *object);
 void answer_failure(struct connection *connection, const struct error *err);
 
 /* Hands over the master of a terminal, before the answer. Returns 0, or -1 where the client takes nothing. */
