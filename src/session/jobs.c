@@ -72,6 +72,7 @@ static struct job *occupy(struct session *session, struct job *job)
 		.kept = -1,
 		.deadline_us = UINT64_MAX,
 		.end_deadline_us = UINT64_MAX,
+		.progress_us = UINT64_MAX,
 		.hangup_us = UINT64_MAX,
 		.created_us = session_now_us()};
 	spec_init(&job->spec);
