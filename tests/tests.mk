@@ -155,3 +155,9 @@ unit_tests += tests/unit/test_fileops
 endif
 tests_unit_test_fileops_SOURCES = tests/unit/test_fileops.c
 tests_unit_test_fileops_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_snapshot
+endif
+tests_unit_test_snapshot_SOURCES = tests/unit/test_snapshot.c
+tests_unit_test_snapshot_LDADD = $(unit_ldadd)

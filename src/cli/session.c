@@ -75,6 +75,7 @@ static const char exec_help[] =
 	"  -w, --workdir DIR         start in DIR\n"
 	"      --timeout DURATION    end it after so long (default: none)\n"
 	"      --json                print the result as JSON, with the output in it\n"
+	"      --changes             say which files below /workspace were created (A), modified (M), deleted (D)\n"
 	"      --help                print this help\n"
 	"\n"
 	"The exit status is the command's, or as nsbox run has it.\n";
@@ -140,6 +141,7 @@ enum {
 	OPTION_TIMEOUT,
 	OPTION_ALL,
 	OPTION_LANG,
+	OPTION_CHANGES,
 };
 
 /* --- common --- */
@@ -348,7 +350,7 @@ static int command_new(int argc, char **argv)
 
 struct exec_options {
 	struct spec spec; /* its one exec */
-	bool detach, json, tty;
+	bool detach, json, tty, changes;
 	const char *language, *code; /* of a program; NULL: it is a command */
 	json_t *program;             /* or NULL */
 };
@@ -366,7 +368,8 @@ static int parse_exec(int argc, char **argv, const char *command, struct exec_op
 		{"timeout", required_argument, NULL, OPTION_TIMEOUT},
 		{"lang", required_argument, NULL, OPTION_LANG},
 		{"code", required_argument, NULL, 'c'},
-		{"json", no_argument, NULL, OPTION_JSON}, {"help", no_argument, NULL, OPTION_HELP},
+		{"json", no_argument, NULL, OPTION_JSON},
+		{"changes", no_argument, NULL, OPTION_CHANGES}, {"help", no_argument, NULL, OPTION_HELP},
 		{0}};
 	static const struct option shell_longs[] = {{"env", required_argument, NULL, 'e'},
 		{"workdir", required_argument, NULL, 'w'}, {"help", no_argument, NULL, OPTION_HELP}, {0}};
@@ -412,12 +415,18 @@ static int parse_exec(int argc, char **argv, const char *command, struct exec_op
 		case OPTION_JSON:
 			ret->json = true;
 			break;
+		case OPTION_CHANGES:
+			ret->changes = true;
+			break;
 		case 'h':
 		case OPTION_HELP:
 			return 1;
 		default:
 			return refuse_option(option, argv, command, err);
 		}
+	if (ret->changes && ret->detach)
+		return error_set(err, 0,
+			"--changes are told at the end of a command, which --detach does not wait for; leave one of them out");
 	if (optind == argc)
 		return error_set(err, 0, "nsbox session %s: in which session? See nsbox session %s --help", command,
 			command);
@@ -456,6 +465,42 @@ static void print_sentence(const json_t *result)
 		fprintf(stderr, "nsbox: %s\n", hint);
 }
 
+/* One line: what in a name is no UTF-8, or would be obeyed by a terminal, is shown as «?». */
+static void print_change(char letter, const json_t *path)
+{
+	const json_t *encoded = json_object_get(path, "base64");
+	const char *text = json_string_value(encoded ?: path) ?: "";
+	void *bytes = NULL;
+	size_t length;
+	struct error shown;
+
+	if (encoded && base64_decode(text, strlen(text), &bytes, &length) == 0)
+		text = bytes;
+	error_set(&shown, 0, "%s", text);
+	fprintf(stderr, "%c %s\n", letter, shown.text);
+	free(bytes);
+}
+
+static void print_changes(const json_t *changes)
+{
+	static const struct {
+		const char *key;
+		char letter;
+	} kinds[] = {{"created", 'A'}, {"modified", 'M'}, {"deleted", 'D'}};
+	json_int_t omitted = json_integer_value(json_object_get(changes, "omitted"));
+	const char *incomplete = json_string_value(json_object_get(changes, "incomplete"));
+	const json_t *change;
+	size_t i;
+
+	for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+		json_array_foreach(json_object_get(changes, kinds[kind].key), i, change)
+			print_change(kinds[kind].letter, json_object_get(change, "path") ?: change);
+	if (omitted > 0)
+		fprintf(stderr, "nsbox: %lld more changes are not shown\n", (long long)omitted);
+	if (incomplete)
+		fprintf(stderr, "nsbox: warning: not all changes are known: %s\n", incomplete);
+}
+
 static int status_of(const json_t *result)
 {
 	const json_t *status = json_object_get(result, "status");
@@ -483,14 +528,15 @@ static int run_on_terminal(const char *id, struct exec_options *options, struct 
 	if (fd < 0)
 		return -1;
 	add_caller_env(exec, "TERM");
-	request = json_pack("{s:s, s:o, s:o}", "op", "exec", "spec", spec_to_json(&options->spec), "terminal",
-		session_terminal_size());
+	request = json_pack("{s:s, s:o, s:o, s:b}", "op", "exec", "spec", spec_to_json(&options->spec), "terminal",
+		session_terminal_size(), "changes", options->changes);
 	if (options->program)
 		json_object_set(request, "program", options->program);
 	result = session_attach(fd, request, err);
 	if (!result)
 		return -1;
 	status = status_of(result);
+	print_changes(json_object_get(result, "changes"));
 	print_sentence(result);
 	json_decref(result);
 	return status;
@@ -499,8 +545,8 @@ static int run_on_terminal(const char *id, struct exec_options *options, struct 
 static int run_exec(const char *id, struct exec_options *options, struct error *err)
 {
 	static const int streams[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
-	json_t *request = json_pack("{s:s, s:o, s:b}", "op", "exec", "spec",
-		spec_to_json(&options->spec), "background", options->detach);
+	json_t *request = json_pack("{s:s, s:o, s:b, s:b}", "op", "exec", "spec",
+		spec_to_json(&options->spec), "background", options->detach, "changes", options->changes);
 	json_t *result;
 	int status;
 
@@ -518,6 +564,7 @@ static int run_exec(const char *id, struct exec_options *options, struct error *
 	if (options->json)
 		return print_object(result) ? EXIT_NSBOX_FAILED : status;
 	print_losses(result);
+	print_changes(json_object_get(result, "changes"));
 	print_sentence(result);
 	json_decref(result);
 	return status;

@@ -26,6 +26,9 @@ struct spec;
 #define REPORT_JSON_DUMP_FLAGS JSON_REAL_PRECISION(12)
 #define REPORT_JSON_LOAD_FLAGS JSON_ALLOW_NUL
 
+/* Bytes as a string, or {"base64": "…"} where they are not UTF-8 or have a NUL; null for NULL. New reference. */
+json_t *bytes_to_json(const void *data, size_t length);
+
 /*
  * The spec as a JSON object (new reference). Bytes that are not UTF-8 go as {"base64": "…"}. The
  * compiled filter is left out.

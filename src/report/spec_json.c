@@ -130,8 +130,7 @@ static const struct field spec_fields[] = {
 
 _Static_assert(sizeof(enum root_kind) == sizeof(uint32_t), "FIELD_CHOICE reads enums as uint32_t");
 
-/* Bytes → a string, {"base64": …} or null. */
-static json_t *bytes_to_json(const void *data, size_t length)
+json_t *bytes_to_json(const void *data, size_t length)
 {
 	cleanup_free char *encoded = NULL;
 

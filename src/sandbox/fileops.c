@@ -26,6 +26,7 @@ static const struct operation {
 	[FILEOP_DELETE] = {fileop_delete, FILEOP_RECURSIVE, false, false},
 	[FILEOP_MKDIR] = {fileop_mkdir, FILEOP_PARENTS, false, false},
 	[FILEOP_STAT] = {fileop_stat, 0, false, false},
+	[FILEOP_SCAN] = {fileop_scan, FILEOP_SETTLED, false, false},
 };
 
 int work_fail(struct work *work, enum fileop_stage stage, int errnum)
@@ -238,7 +239,7 @@ static int take_apart(struct work *work, const void *data, size_t length)
 	if (length < sizeof *request)
 		return bad(work);
 	memcpy(request, data, sizeof *request);
-	if (request->kind < FILEOP_READ || request->kind > FILEOP_STAT)
+	if (request->kind < FILEOP_READ || request->kind >= sizeof operations / sizeof *operations)
 		return bad(work);
 	operation = &operations[request->kind];
 	if (request->flags & ~operation->flags || request->mode & ~07777U ||

@@ -22,6 +22,8 @@
  *                        shorter while it was read: the channel ends then
  *     FILEOP_LIST        struct fileop_entry records, each followed by its name, NUL-terminated, relative to the path,
  *                        and for a link by its target, NUL-terminated; then one record of type 0
+ *     FILEOP_SCAN        for each directory a struct fileop_directory, followed by as many struct fileop_node as it says,
+ *                        each followed by its name
  *     the others         nothing
  *
  * An answer can come before all content was sent: sending fails with EPIPE or ECONNRESET then, and the answer is there
@@ -55,6 +57,7 @@ enum fileop_kind {
 	FILEOP_DELETE,	 /* path, flags: recursive */
 	FILEOP_MKDIR,	 /* path, mode, flags: parents (then it may be there already) */
 	FILEOP_STAT,	 /* path; of a link what it leads to */
+	FILEOP_SCAN,	 /* path, which is no link; limit, offset: ms that looking may take; flags: settled */
 };
 
 enum fileop_flags {
@@ -63,6 +66,11 @@ enum fileop_flags {
 	FILEOP_APPEND = 4,
 	FILEOP_RECURSIVE = 8,
 	FILEOP_ALL = 16,
+	/*
+	 * SCAN: ends only when a file that is changed from now on gets another time than it has. Kernels before 6.13
+	 * have a new time for files a hundred to a thousand times a second, as they are configured.
+	 */
+	FILEOP_SETTLED = 32,
 };
 
 enum {
@@ -73,6 +81,7 @@ enum {
 	FILEOP_DEPTH_MAX = 256,		/* directories in each other that LIST looks into */
 	FILEOP_NAMES_MAX = 32 << 20,	/* bytes for names of one directory and of those around it in LIST */
 	FILEOP_TYPE_UNKNOWN = 0170000,	/* of an entry: all of S_IFMT */
+	FILEOP_SCAN_MAX = 20000,	/* nodes that SCAN tells of */
 };
 
 /* Flags that are not named for its kind, or strings where it has none, make a bad request. */
@@ -84,7 +93,7 @@ struct fileop {
 	 */
 	uint32_t mode;
 	uint32_t path_length, from_length, to_length; /* bytes, without NULs; a path is not empty; MOVE has no `from` */
-	uint64_t offset, limit;			      /* bytes; `limit` of LIST: entries */
+	uint64_t offset, limit;			      /* bytes; `limit` of LIST and SCAN: entries */
 	/* char strings[]: path, from, to, one after the other, without NULs */
 };
 
@@ -116,7 +125,11 @@ struct fileop_answer {
 	 */
 	uint64_t size;
 	uint64_t mtime_ns;
-	uint64_t count; /* READ: bytes that follow; EDIT: replacements; DELETE: names removed, also when it failed */
+	/*
+	 * READ: bytes that follow; EDIT: replacements; DELETE: names removed, also when it failed; SCAN: 1 where the
+	 * directory is on the mount that is the root, which nobody has but the sandbox, else 0.
+	 */
+	uint64_t count;
 };
 
 /*
@@ -136,6 +149,28 @@ struct fileop_entry {
 	uint32_t name_length, target_length; /* bytes, without NULs; no target follows unless it is a link */
 	uint32_t count;
 	uint64_t size, mtime_ns, ctime_ns, inode;
+};
+
+/*
+ * What there is in a tree, for comparison with what there is later. The directory that was asked for comes first, and
+ * then each that was named, in the order in which they were: the levels of the tree one after the other. So what is
+ * too much for the limit, or the time, is far down. A directory is told of whole or not at all.
+ */
+struct fileop_directory {
+	uint32_t count; /* of the nodes that follow */
+	/*
+	 * 0, or why it was not looked into: E2BIG where it has more than may still be told of, ETIME where the time was
+	 * up, EXDEV where something is mounted on it, ENAMETOOLONG where it lies too deep, ESTALE where another one has
+	 * just taken its place, or what opening and reading it said.
+	 */
+	uint32_t errnum;
+};
+
+struct fileop_node {
+	uint64_t inode, size, ctime_ns;
+	uint32_t mode;	      /* as in st_mode */
+	uint32_t name_length; /* bytes, without a NUL, which does not follow; that of a directory has a slash at its end */
+	/* char name[]: those of one directory come sorted by it (memcmp) */
 };
 
 /*

@@ -108,5 +108,6 @@ int fileop_move(struct work *work);
 int fileop_delete(struct work *work);
 int fileop_mkdir(struct work *work);
 int fileop_stat(struct work *work);
+int fileop_scan(struct work *work);
 
 #endif

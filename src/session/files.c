@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/report.h"
 #include "sandbox/fileops.h"
 #include "session/supervise.h"
 #include "util/alloc.h"
@@ -31,7 +32,6 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/parse.h"
-#include "util/utf8.h"
 
 enum {
 	READ_MAX = 8 << 20, /* bytes of one request */
@@ -46,9 +46,12 @@ int file_work_start(struct session *session, struct file_work *work, const void 
 	size_t length, const void *content, size_t content_length, size_t answer_max,
 	struct error *err)
 {
+	const struct fileop *op = request;
 	int ends[2];
 
 	*work = FILE_WORK_NONE;
+	if (op->kind != FILEOP_READ && op->kind != FILEOP_LIST && op->kind != FILEOP_STAT && op->kind != FILEOP_SCAN)
+		changes_note_activity(session);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_set(err, errno, "making a socket");
 	work->id = session_next_id(session);
@@ -279,16 +282,6 @@ static char *take_bytes(const json_t *value, size_t *ret_length)
 	return bytes;
 }
 
-static json_t *give_bytes(const void *bytes, size_t length)
-{
-	cleanup_free char *encoded = NULL;
-
-	if (!memchr(bytes, '\0', length) && utf8_valid(bytes, length))
-		return json_stringn_nocheck(bytes, length);
-	encoded = base64_encode(bytes, length);
-	return json_pack("{s:s}", "base64", encoded);
-}
-
 static uint64_t number(const json_t *request, const char *key, uint64_t otherwise)
 {
 	const json_t *value = json_object_get(request, key);
@@ -410,12 +403,12 @@ void file_request(struct session *session, struct connection *connection, const 
 static json_t *entry_to_json(const struct fileop_entry *entry, const char *name, const char *target)
 {
 	json_t *object =
-		json_pack("{s:o, s:s, s:I, s:i, s:I}", "name", give_bytes(name, entry->name_length),
+		json_pack("{s:o, s:s, s:I, s:i, s:I}", "name", bytes_to_json(name, entry->name_length),
 			"type", type_name(entry->type), "size", (json_int_t)entry->size, "mode",
 			(int)(entry->mode & 07777), "mtime_ns", (json_int_t)entry->mtime_ns);
 
 	if (target)
-		json_object_set_new(object, "target", give_bytes(target, entry->target_length));
+		json_object_set_new(object, "target", bytes_to_json(target, entry->target_length));
 	return object;
 }
 
@@ -534,21 +527,30 @@ const void *file_text(const struct file_work *work, size_t *ret_length)
 	return work->answer + sizeof(struct fileop_answer);
 }
 
-void file_remove(struct session *session, const char *path)
+int file_remove_start(struct session *session, struct file_work *work, const char *path, struct error *err)
 {
 	struct fileop op = {.kind = FILEOP_DELETE,
 		.flags = FILEOP_RECURSIVE,
 		.path_length = (uint32_t)strlen(path)};
 	size_t length;
 	cleanup_free void *packed = pack(&op, path, NULL, NULL, &length);
+
+	return file_work_start(session, work, packed, length, NULL, 0, 0, err);
+}
+
+void file_remove(struct session *session, const char *path)
+{
 	struct error unimportant;
 	struct job *job = job_take_unused(session);
 
 	if (!job)
 		return;
-	job->kind = op.kind;
-	if (file_work_start(session, &job->work, packed, length, NULL, 0, 0, &unimportant) < 0)
+	job->kind = FILEOP_DELETE;
+	if (file_remove_start(session, &job->work, path, &unimportant) < 0) {
 		job_free(job);
-	else
-		job->state = JOB_FILE;
+		return;
+	}
+	job->state = JOB_FILE;
+	/* What commands have changed does not count it until it is gone. */
+	job->source = xstrdup(path);
 }

@@ -55,6 +55,7 @@ void job_free(struct job *job)
 	json_decref(job->terminal);
 	run_result_free(&job->result);
 	spec_free(&job->spec);
+	changes_free(&job->changes);
 	*job = (struct job){.state = JOB_FREE,
 		.kept = -1,
 		.streams = {-1, -1, -1},
@@ -157,6 +158,13 @@ static void take_walls_of(const struct session *session, struct spec *spec)
 	spec->explain = false;
 }
 
+/* Whether it waits for a process inside that works on files. */
+static bool works_on_files(const struct job *job)
+{
+	return job->state == JOB_FILE || job->state == JOB_SOURCE || job->state == JOB_FILES ||
+	       job->state == JOB_BEFORE || job->state == JOB_AFTER;
+}
+
 static bool ended(const struct job *job)
 {
 	return job->state == JOB_DONE || job->state == JOB_FREE;
@@ -193,10 +201,19 @@ static void remove_made(struct session *session, struct job *job)
 	job->source = job->support = NULL;
 }
 
+json_t *job_result_to_json(const struct job *job)
+{
+	json_t *object = run_result_to_json(&job->result, &job->spec);
+
+	if (job->changes.told)
+		json_object_set(object, "changes", job->changes.told);
+	return object;
+}
+
 /* With the kept files of the streams that it has not whole. */
 static void answer_result(struct job *job)
 {
-	json_t *object = run_result_to_json(&job->result, &job->spec);
+	json_t *object = job_result_to_json(job);
 	size_t count = 0;
 	int fds[2];
 
@@ -207,6 +224,8 @@ static void answer_result(struct job *job)
 
 static void finish_job(struct session *session, struct job *job)
 {
+	if (changes_look_after(session, job))
+		return;
 	job->result.total_us = session_now_us() - job->created_us;
 	session->used_us = session_now_us();
 	if (job->connection)
@@ -409,6 +428,7 @@ static void start_command(struct session *session, struct job *job)
 	const struct exec_spec *exec = &job->spec.execs[job->index];
 	struct error err = {0};
 
+	changes_note_activity(session);
 	begin_command(session, job);
 	if (send_command(session, job, &err) < 0) {
 		fail_job(session, job, &err);
@@ -428,6 +448,8 @@ static void start_files(struct session *session, struct job *job)
 {
 	struct error err = {0};
 
+	if (job->file_index == job->changes.inputs && changes_look_before(session, job))
+		return;
 	if (job->file_index == job->spec.files_count) {
 		start_command(session, job);
 		return;
@@ -666,6 +688,8 @@ static int take_request(
 		return -1;
 	spec_free(&job->spec);
 	job->spec = spec;
+	job->changes.wanted = json_is_true(json_object_get(request, "changes"));
+	job->changes.inputs = spec.files_count;
 	job->background = json_is_true(json_object_get(request, "background"));
 	job->wants_progress = json_is_true(json_object_get(request, "progress"));
 	if (job->background && (job->kept = open_kept(err)) < 0)
@@ -754,7 +778,7 @@ void job_cancel(struct session *session, struct job *job)
 	} else if (job->state == JOB_DRAINING) {
 		close_streams(job);
 		job_free(job);
-	} else if (job->state == JOB_FILE || job->state == JOB_SOURCE || job->state == JOB_FILES) {
+	} else if (works_on_files(job)) {
 		/* The worker sees its channel closed, takes back what it began, and ends. */
 		remove_made(session, job);
 		job_free(job);
@@ -768,8 +792,14 @@ void jobs_fail_all(struct session *session, const struct error *err)
 
 		if (job->state == JOB_FILE && job->connection)
 			answer_failure(job->connection, err);
-		else if (job->state == JOB_SOURCE || job->state == JOB_FILES || job->state == JOB_RUNNING ||
-			 job->state == JOB_DRAINING) {
+		else if (job->state == JOB_AFTER) {
+			changes_give_up(&job->changes, err->text);
+			finish_job(session, job);
+			continue;
+		} else if (job->state == JOB_SOURCE || job->state == JOB_FILES ||
+			   job->state == JOB_BEFORE || job->state == JOB_RUNNING ||
+			   job->state == JOB_DRAINING) {
+			changes_give_up(&job->changes, err->text);
 			close_streams(job);
 			if (job->state == JOB_RUNNING)
 				exec_take_output(
@@ -783,11 +813,6 @@ void jobs_fail_all(struct session *session, const struct error *err)
 }
 
 /* --- polling --- */
-
-static bool works_on_files(const struct job *job)
-{
-	return job->state == JOB_FILE || job->state == JOB_SOURCE || job->state == JOB_FILES;
-}
 
 size_t job_fill_poll(struct job *job, struct pollfd *ret)
 {
@@ -820,6 +845,16 @@ static void step_file(struct session *session, struct job *job, short events)
 	}
 	if (job->state == JOB_SOURCE) {
 		source_read(session, job);
+		return;
+	}
+	if (job->state == JOB_BEFORE) {
+		changes_looked(session, job);
+		start_files(session, job);
+		return;
+	}
+	if (job->state == JOB_AFTER) {
+		changes_looked(session, job);
+		finish_job(session, job);
 		return;
 	}
 	session->used_us = session_now_us();
@@ -937,7 +972,8 @@ uint64_t jobs_check_clocks(struct session *session)
 					   ? now + session->watcher.next_tick_ms * 1000ULL
 					   : UINT64_MAX;
 	}
-	next = session->tick_us;
+	next = changes_check_clock(session, now);
+	next = session->tick_us < next ? session->tick_us : next;
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		struct job *job = &session->jobs[i];
 
@@ -951,6 +987,7 @@ uint64_t jobs_check_clocks(struct session *session)
 			next = job->hangup_us < next ? job->hangup_us : next;
 		} else if (works_on_files(job) && now >= job->work.deadline_us) {
 			step_file(session, job, 0);
+			next = now; /* for what comes of that */
 		} else if (works_on_files(job)) {
 			next = job->work.deadline_us < next ? job->work.deadline_us : next;
 		}

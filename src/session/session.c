@@ -212,7 +212,7 @@ static void answer_output(struct connection *connection, const struct job *job, 
 		(json_int_t)job->kept_bytes, "offset", (json_int_t)offset, "next", (json_int_t)(offset + (n > 0 ? (uint64_t)n : 0)),
 		"lost_bytes", (json_int_t)job->lost_bytes, "ended", ended);
 	if (ended)
-		json_object_set_new(object, "result", run_result_to_json(&job->result, &job->spec));
+		json_object_set_new(object, "result", job_result_to_json(job));
 	answer(connection, object);
 }
 
@@ -877,6 +877,7 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 		.proc_fd = -1,
 		.devpts_fd = -1,
 		.tick_us = UINT64_MAX,
+		.activity = 1,
 		.created_us = session_now_us(),
 		.used_us = session_now_us()};
 	strcpy(session->id, id);

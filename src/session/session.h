@@ -22,6 +22,7 @@
  *                         standard ones: what they write is passed on to them, and not in the result.
  *     the same with "program": {…}, see program.h: the spec's one command has its arguments, and what else there is
  *                         to a command
+ *     the same with "changes": true: the result has "changes" too, what is different in /workspace (snapshot.h)
  *     the same with "background": true → {"process": N} at once
  *     the same with "terminal": {"rows": R, "columns": C}
  *                         A frame FRAME_TERMINAL comes first, with a descriptor: the master of the terminal that the

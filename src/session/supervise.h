@@ -22,6 +22,7 @@
 #include "session/session.h"
 
 struct agent_message;
+struct snapshot;
 
 enum { JOBS_MAX = 48, CONNECTIONS_MAX = 96, FILE_DEADLINE_MS = 60 * 1000 };
 
@@ -61,10 +62,24 @@ enum job_state {
 	JOB_FILE,    /* a client's work on files */
 	JOB_SOURCE,  /* the text of the program is read */
 	JOB_FILES,   /* the files of a spec are written */
+	JOB_BEFORE,  /* what there is in /workspace is looked at, to know what its commands change */
 	JOB_RUNNING, /* one of its commands */
 	JOB_DRAINING, /* that has ended, and what it wrote is still to be passed on to the client's streams */
+	JOB_AFTER,    /* its commands have ended, and what there is in /workspace is looked at again */
 	JOB_DONE, /* in the background, and ended: its result and output can still be asked for */
 };
+
+/* What the commands of a job have changed: changes.c. */
+struct job_changes {
+	bool wanted;
+	size_t inputs;           /* files of the request, which are written before */
+	struct snapshot *before; /* what there was; held */
+	uint64_t activity;       /* the session's when it was looked at last, or: others were active then */
+	char **sources;          /* of programs, which were there when the look began: names, NULL-terminated; or NULL */
+	json_t *told;            /* for the result */
+};
+
+enum { ACTIVITY_UNKNOWN = 0 };
 
 struct job {
 	const struct session *session;
@@ -97,6 +112,7 @@ struct job {
 	uint64_t created_us, started_us, deadline_us, end_deadline_us;
 	uint64_t progress_us; /* when the client is told of it next; UINT64_MAX: never */
 	uint64_t hangup_us; /* then it is ended, whose terminal was hung up; UINT64_MAX */
+	struct job_changes changes;
 };
 
 struct session {
@@ -119,6 +135,9 @@ struct session {
 	uint32_t next_id, next_process;
 	struct job jobs[JOBS_MAX];
 	struct connection connections[CONNECTIONS_MAX];
+	uint64_t activity;       /* a number that changes whenever something may change files; never 0 */
+	struct snapshot *latest; /* what there is in /workspace; NULL: that is not known */
+	uint64_t latest_until_us;
 	bool ending;
 };
 
@@ -183,6 +202,30 @@ void jobs_fail_all(struct session *session, const struct error *err);
 
 void job_free(struct job *job);
 
+/* Its result as clients get it (new reference). */
+json_t *job_result_to_json(const struct job *job);
+
+/* --- what commands change: changes.c --- */
+
+/*
+ * Before anything but the request's own files, and after the last command, until they return false. True: the job has
+ * another state, JOB_BEFORE or JOB_AFTER, until its work has ended: then changes_looked is to be called.
+ */
+bool changes_look_before(struct session *session, struct job *job);
+bool changes_look_after(struct session *session, struct job *job);
+void changes_looked(struct session *session, struct job *job);
+
+/* Nothing can be told any more, for a reason, or as nothing was changed (NULL). */
+void changes_give_up(struct job_changes *changes, const char *why);
+
+/* From now on files may be others than they were. */
+void changes_note_activity(struct session *session);
+
+/* Returns when to come again, at the latest. */
+uint64_t changes_check_clock(struct session *session, uint64_t now);
+
+void changes_free(struct job_changes *changes);
+
 /* --- work on files: files.c --- */
 
 int file_work_start(struct session *session, struct file_work *work, const void *request,
@@ -201,7 +244,9 @@ int file_write_of_spec(struct session *session, struct job *job, struct error *e
 /* Starts reading the first `limit` bytes of a file; file_text gives them, borrowed. */
 int file_read_start(struct session *session, struct job *job, const char *path, uint64_t limit, struct error *err);
 const void *file_text(const struct file_work *work, size_t *ret_length);
-/* Removes a file or a directory with all in it, and says nothing of how that went. */
+/* Starts removing a file, or a directory with all in it. */
+int file_remove_start(struct session *session, struct file_work *work, const char *path, struct error *err);
+/* The same, and says nothing of how that went. */
 void file_remove(struct session *session, const char *path);
 
 #endif

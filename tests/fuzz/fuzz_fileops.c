@@ -189,6 +189,28 @@ static void check_listing(int fd)
 	require(entry.count <= 1, "entries were left out or not");
 }
 
+static void check_scan(int fd, uint64_t limit)
+{
+	static char text[FILEOP_PATH_MAX];
+	struct fileop_directory directory;
+	struct fileop_node node;
+	uint64_t nodes = 0;
+
+	for (uint64_t left = 1; left > 0; left--) {
+		require(receive(fd, &directory, sizeof directory) == sizeof directory, "a directory is whole");
+		require(directory.errnum == 0 || directory.count == 0, "what was not looked into has nothing");
+		nodes += directory.count;
+		for (uint32_t i = 0; i < directory.count; i++) {
+			require(receive(fd, &node, sizeof node) == sizeof node, "a node is whole");
+			require(node.name_length > 0 && node.name_length <= 256, "a name has a length");
+			require(receive(fd, text, node.name_length) == node.name_length, "a name is whole");
+			require((text[node.name_length - 1] == '/') == S_ISDIR(node.mode), "directories have a slash");
+			left += S_ISDIR(node.mode);
+		}
+	}
+	require(nodes <= limit && nodes <= FILEOP_SCAN_MAX, "no more than asked for is told");
+}
+
 static void check_answer(int fd, const struct fileop *request)
 {
 	static char buffer[DRAIN];
@@ -200,6 +222,8 @@ static void check_answer(int fd, const struct fileop *request)
 	require(answer.stage != FILEOP_DONE || answer.errnum == 0, "what is done has no error");
 	if (answer.stage == FILEOP_DONE && request->kind == FILEOP_LIST)
 		check_listing(fd);
+	if (answer.stage == FILEOP_DONE && request->kind == FILEOP_SCAN)
+		check_scan(fd, request->limit);
 	left = answer.stage == FILEOP_DONE && request->kind == FILEOP_READ ? answer.count : 0;
 	require(left <= request->limit || request->kind != FILEOP_READ, "no more is read than was asked for");
 	while (left > 0) {
@@ -253,8 +277,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(message != NULL, "there is memory");
 	memcpy(message + sizeof request, input.data, input.left);
 	if (how & KIND) {
-		request.kind = request.kind % FILEOP_STAT + 1;
-		request.flags &= 31;
+		request.kind = request.kind % FILEOP_SCAN + 1;
+		request.flags &= 63;
 		request.mode &= 07777;
 	}
 	if (how & ADD_UP)

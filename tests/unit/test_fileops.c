@@ -951,6 +951,224 @@ static void long_names_end_at_the_longest_path(void **state)
 	expect_gone("t");
 }
 
+/* --- scanning --- */
+
+enum { SCAN_MS = 10000 };
+
+static void scan(const char *path, uint64_t limit, uint64_t ms)
+{
+	at = 0;
+	assert_int_equal(ASK(FILEOP_SCAN, .path = path, .limit = limit, .offset = ms)->stage, FILEOP_DONE);
+	assert_int_equal(reply.answer.type, S_IFDIR);
+}
+
+static void expect_directory(uint32_t count, int errnum)
+{
+	struct fileop_directory directory;
+
+	assert_true(reply.length - at >= sizeof directory);
+	memcpy(&directory, reply.data + at, sizeof directory);
+	at += sizeof directory;
+	assert_int_equal(directory.errnum, errnum);
+	assert_int_equal(directory.count, count);
+}
+
+static struct fileop_node expect_node(const char *wanted, uint32_t type)
+{
+	struct fileop_node node;
+
+	assert_true(reply.length - at >= sizeof node);
+	memcpy(&node, reply.data + at, sizeof node);
+	at += sizeof node;
+	assert_true(reply.length - at >= node.name_length);
+	assert_int_equal(node.name_length, strlen(wanted));
+	assert_memory_equal(reply.data + at, wanted, node.name_length);
+	at += node.name_length;
+	assert_int_equal(node.mode & S_IFMT, type);
+	return node;
+}
+
+static void expect_no_more(void)
+{
+	assert_int_equal(at, reply.length);
+}
+
+static void trees_are_scanned_by_levels(void **state)
+{
+	struct fileop_node node;
+	struct stat st;
+
+	make_tree();
+	make("t/b.txt", "1");
+	scan("t", 100, SCAN_MS);
+	expect_directory(7, 0);
+	node = expect_node("a", S_IFREG);
+	st = stat_of("t/a");
+	assert_true(node.inode == st.st_ino && node.size == 1 && node.mode == st.st_mode);
+	assert_true(node.ctime_ns == (uint64_t)st.st_ctim.tv_sec * 1000000000 + (uint64_t)st.st_ctim.tv_nsec);
+	/* As paths are. */
+	expect_node("b.txt", S_IFREG);
+	expect_node("b/", S_IFDIR);
+	expect_node("c\nd\xff", S_IFREG);
+	expect_node("fifo", S_IFIFO);
+	assert_int_equal(expect_node("link", S_IFLNK).size, 1);
+	expect_node("shut/", S_IFDIR);
+	expect_directory(2, 0);
+	expect_node("empty/", S_IFDIR);
+	expect_node("z", S_IFREG);
+	expect_directory(0, EACCES);
+	expect_directory(0, 0);
+	expect_no_more();
+	chmod("t/b", 0444);
+	scan("t/b", 100, SCAN_MS);
+	expect_directory(0, EACCES);
+	expect_no_more();
+}
+
+static void what_cannot_be_scanned_is_refused(void **state)
+{
+	make_tree();
+	FAILS(FILEOP_OPENING, ENOTDIR, FILEOP_SCAN, .path = "t/link", .limit = 1);
+	FAILS(FILEOP_OPENING, ENOTDIR, FILEOP_SCAN, .path = "t/a", .limit = 1);
+	FAILS(FILEOP_OPENING, ENOTDIR, FILEOP_SCAN, .path = "t/fifo", .limit = 1);
+	FAILS(FILEOP_OPENING, ENOENT, FILEOP_SCAN, .path = "no", .limit = 1);
+	FAILS(FILEOP_OPENING, EACCES, FILEOP_SCAN, .path = "t/shut", .limit = 1);
+	FAILS(FILEOP_BAD_REQUEST, EINVAL, FILEOP_SCAN, .path = "t", .flags = FILEOP_RECURSIVE);
+	FAILS(FILEOP_BAD_REQUEST, EINVAL, FILEOP_SCAN, .path = "t", .from = "x");
+}
+
+static void a_scan_passes_over_what_is_too_much(void **state)
+{
+	make_tree();
+	scan("t", 6, SCAN_MS);
+	expect_directory(6, 0);
+	at = 0;
+	scan("t", 5, SCAN_MS);
+	expect_directory(0, E2BIG);
+	expect_no_more();
+	make("t/shut.txt", "");
+	chmod("t/shut", 0755);
+	make("t/shut/in", "");
+	/* Two are left: not for all three that b has, but for what shut has. */
+	make("t/b/y", "");
+	scan("t", 9, SCAN_MS);
+	expect_directory(7, 0);
+	at = 0;
+	scan("t/b", 3, SCAN_MS);
+	expect_directory(3, 0);
+	expect_node("empty/", S_IFDIR);
+	expect_node("y", S_IFREG);
+	expect_node("z", S_IFREG);
+	expect_directory(0, 0);
+	expect_no_more();
+	scan("t", 9, SCAN_MS);
+	at = reply.length - (2 * sizeof(struct fileop_directory) + sizeof(struct fileop_node) + 2);
+	expect_directory(0, E2BIG);
+	expect_directory(1, 0);
+	expect_node("in", S_IFREG);
+	expect_no_more();
+	scan("t", 100, 0);
+	expect_directory(0, ETIME);
+	expect_no_more();
+}
+
+static void mounts_are_not_scanned(void **state)
+{
+	if (!mounted)
+		skip();
+	make("../small/in", "");
+	assert_int_equal(mkdir("d", 0755), 0);
+	scan("..", 100, SCAN_MS);
+	expect_directory(2, 0);
+	expect_node("small/", S_IFDIR);
+	expect_node("work/", S_IFDIR);
+	expect_directory(0, EXDEV);
+	expect_directory(1, 0);
+	expect_node("d/", S_IFDIR);
+	expect_directory(0, 0);
+	expect_no_more();
+	/* A mount of its own is not the root's, where others cannot come to. */
+	scan("../small", 100, SCAN_MS);
+	assert_int_equal(reply.answer.count, 0);
+	expect_directory(1, 0);
+	expect_node("in", S_IFREG);
+	expect_no_more();
+}
+
+static void large_trees_are_scanned(void **state)
+{
+	char name[40], wanted[20];
+	int dir;
+
+	assert_int_equal(mkdir("t", 0755), 0);
+	dir = open("t", O_PATH | O_DIRECTORY);
+	for (int i = 0; i < FILEOP_SCAN_MAX; i++) {
+		snprintf(name, sizeof name, "n%07d", (int)(i * 7919LL % FILEOP_SCAN_MAX));
+		close(openat(dir, name, O_WRONLY | O_CREAT | O_EXCL, 0644));
+	}
+	scan("t", UINT64_MAX, SCAN_MS);
+	expect_directory(FILEOP_SCAN_MAX, 0);
+	for (int i = 0; i < FILEOP_SCAN_MAX; i++) {
+		snprintf(wanted, sizeof wanted, "n%07d", i);
+		expect_node(wanted, S_IFREG);
+	}
+	expect_no_more();
+	close(openat(dir, "more", O_WRONLY | O_CREAT | O_EXCL, 0644));
+	close(dir);
+	scan(".", UINT64_MAX, SCAN_MS);
+	expect_directory(1, 0);
+	expect_node("t/", S_IFDIR);
+	expect_directory(0, E2BIG);
+	expect_no_more();
+	DONE(FILEOP_DELETE, .path = "t", .flags = FILEOP_RECURSIVE);
+}
+
+static void deep_trees_are_scanned_as_far_as_can_be(void **state)
+{
+	char long_name[251], long_node[252];
+
+	make_deep(300, "d");
+	scan("t", UINT64_MAX, SCAN_MS);
+	for (int i = 0; i < FILEOP_DEPTH_MAX; i++) {
+		expect_directory(2, 0);
+		expect_node("d/", S_IFDIR);
+		expect_node("file", S_IFREG);
+	}
+	expect_directory(0, ENAMETOOLONG);
+	expect_no_more();
+	DONE(FILEOP_DELETE, .path = "t", .flags = FILEOP_RECURSIVE);
+	memset(long_name, 'l', 250);
+	long_name[250] = '\0';
+	snprintf(long_node, sizeof long_node, "%s/", long_name);
+	make_deep(40, long_name);
+	scan("t", UINT64_MAX, SCAN_MS);
+	for (int i = 0; i < 16; i++) {
+		expect_directory(2, 0);
+		expect_node("file", S_IFREG);
+		expect_node(long_node, S_IFDIR);
+	}
+	expect_directory(0, ENAMETOOLONG);
+	expect_no_more();
+	DONE(FILEOP_DELETE, .path = "t", .flags = FILEOP_RECURSIVE);
+}
+
+static void a_settled_scan_outlasts_the_time_of_files(void **state)
+{
+	struct fileop_node node, later;
+
+	assert_int_equal(mkdir("t", 0755), 0);
+	make("t/a", "1");
+	at = 0;
+	ASK(FILEOP_SCAN, .path = "t", .limit = 10, .offset = SCAN_MS, .flags = FILEOP_SETTLED);
+	expect_directory(1, 0);
+	node = expect_node("a", S_IFREG);
+	make("t/a", "2");
+	scan("t", 10, SCAN_MS);
+	expect_directory(1, 0);
+	later = expect_node("a", S_IFREG);
+	assert_true(later.ctime_ns > node.ctime_ns);
+}
+
 /* --- deleting --- */
 
 static void names_are_deleted(void **state)
@@ -1192,7 +1410,7 @@ static void bad_requests_are_answered(void **state)
 		expect_bad(&bad, size); \
 	} while (0)
 	BAD(fileop.kind, 0);
-	BAD(fileop.kind, FILEOP_STAT + 1);
+	BAD(fileop.kind, FILEOP_SCAN + 1);
 	BAD(fileop.kind, UINT32_MAX);
 	BAD(fileop.flags, FILEOP_ALL);
 	BAD(fileop.flags, 1U << 31);
@@ -1329,6 +1547,13 @@ static int run_as(uid_t uid)
 		TEST(mounts_are_listed_but_not_looked_into),
 		TEST(large_directories_are_listed_in_order),
 		TEST(deep_trees_are_listed_as_far_as_can_be_and_deleted),
+		TEST(trees_are_scanned_by_levels),
+		TEST(what_cannot_be_scanned_is_refused),
+		TEST(a_scan_passes_over_what_is_too_much),
+		TEST(mounts_are_not_scanned),
+		TEST(large_trees_are_scanned),
+		TEST(deep_trees_are_scanned_as_far_as_can_be),
+		TEST(a_settled_scan_outlasts_the_time_of_files),
 		TEST(long_names_end_at_the_longest_path),
 		TEST(names_are_deleted),
 		TEST(trees_are_deleted_and_nothing_else),
