@@ -38,6 +38,7 @@ struct agent_exec {
 	int cgroup_procs; /* or -1 */
 	bool more;        /* see REQUEST_EXEC */
 	bool terminal;    /* the descriptors are a terminal, which becomes the controlling one */
+	struct command_contact *contact; /* or NULL */
 };
 
 /*

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -87,6 +88,37 @@ static int take_stdio(struct start *start)
 	if (start->exec->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
 		return start_failed(start, errno, "taking the terminal", NULL);
 	return 0;
+}
+
+/*
+ * Both sides first say what they have and then look for the other's, and who takes a signal out sends it: so it is sent
+ * once. Ours waits, blocked, until just before the execution.
+ */
+static void send_asked(struct command_contact *contact)
+{
+	for (int number = 1; number < NSIG; number++) {
+		uint64_t bit = UINT64_C(1) << (number - 1);
+
+		if (atomic_fetch_and(&contact->signals, ~bit) & bit)
+			kill(-contact->pid, number);
+	}
+}
+
+void command_signal(struct command_contact *contact, int number)
+{
+	if (number < 1 || number >= NSIG)
+		return;
+	atomic_fetch_or(&contact->signals, UINT64_C(1) << (number - 1));
+	if (contact->pid > 0)
+		send_asked(contact);
+}
+
+static void make_contact(struct command_contact *contact)
+{
+	if (!contact)
+		return;
+	contact->pid = getpid();
+	send_asked(contact);
 }
 
 static const char *path_of(char *const *env)
@@ -177,6 +209,7 @@ __attribute__((no_sanitize("address"))) static int run_start(void *data)
 	if (exec->cgroup_procs >= 0 && write_whole(exec->cgroup_procs, "0", 1) < 0)
 		start_failed(start, errno, "moving the command into its cgroup", NULL);
 	else if (take_stdio(start) == 0 && apply_limits(start) == 0) {
+		make_contact(exec->contact);
 		if (exec->cwd && chdir(exec->cwd) < 0)
 			start_failed(start, errno, "entering the working directory", exec->cwd);
 		else if (sigprocmask(SIG_SETMASK, &none, NULL) == 0) {

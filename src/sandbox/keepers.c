@@ -38,7 +38,7 @@ enum {
 
 /* What a keeper tells of its command, in memory that it shares with the agent. The code cannot reach it. */
 struct report {
-	pid_t command;
+	struct command_contact contact;
 	bool ended; /* and `status` and `usage` are the command's */
 	int status;
 	struct rusage usage; /* of all that ended below the keeper */
@@ -115,25 +115,27 @@ static void close_but(const struct agent_exec *exec)
 _Noreturn static void keep(
 	const struct agent_exec *exec, const struct agent_limits *limits, struct report *report)
 {
+	struct agent_exec own = *exec;
 	struct rusage usage;
+	pid_t command, pid;
 	int status;
-	pid_t pid;
 
 	close_but(exec);
+	own.contact = &report->contact;
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
 		report->failure.errnum = errno;
 		error_set(&report->failure.error, errno, "becoming the keeper of a command");
 		_exit(0);
 	}
-	report->command = command_start(exec, limits, &report->failure);
-	if (report->command < 0)
+	command = command_start(&own, limits, &report->failure);
+	if (command < 0)
 		_exit(0);
 	while ((pid = wait4(-1, &status, 0, &usage)) > 0 || errno == EINTR) {
 		if (pid <= 0)
 			continue;
 		if (WIFSTOPPED(status)) {
 			let_go(pid, status);
-		} else if (pid == report->command) {
+		} else if (pid == command) {
 			report->status = status;
 			report->memory_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
 			break;
@@ -202,8 +204,8 @@ void keepers_signal(uint32_t id, int number)
 {
 	struct keeper *keeper = find(id);
 
-	if (keeper && !keeper->file && reports[keeper - keepers].command > 0)
-		kill(-reports[keeper - keepers].command, number);
+	if (keeper && !keeper->file)
+		command_signal(&reports[keeper - keepers].contact, number);
 }
 
 void keepers_end(uint32_t id)

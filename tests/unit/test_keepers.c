@@ -318,7 +318,7 @@ static void keepers_cannot_be_looked_into(void **state)
 static void signals_reach_their_command_only(void **state)
 {
 	int first = start(1, "trap 'echo got; exit 9' USR1; echo up; while :; do sleep 0.05; done"),
-	    second = start(2, "trap 'exit 8' USR1; echo up; sleep 0.6; exit 0");
+	    second = start(2, "trap 'exit 8' USR1; trap 'exit 0' USR2; echo up; while :; do sleep 0.05; done");
 	char line[16];
 
 	read_line(first, line, sizeof line);
@@ -326,6 +326,7 @@ static void signals_reach_their_command_only(void **state)
 	assert_int_equal(sandbox_signal(&sandbox, 1, SIGUSR1, &err), 0);
 	assert_int_equal(WEXITSTATUS(ended_with(1)), 9);
 	assert_non_null(strstr(read_all(first), "got\n"));
+	assert_int_equal(sandbox_signal(&sandbox, 2, SIGUSR2, &err), 0);
 	assert_int_equal(ended_with(2), 0);
 	read_all(second);
 	/* To one that is not there. */
@@ -333,6 +334,20 @@ static void signals_reach_their_command_only(void **state)
 	assert_int_equal(sandbox_end_command(&sandbox, 77, &err), 0);
 	read_all(start(3, "exit 0"));
 	assert_int_equal(ended_with(3), 0);
+}
+
+/* However little of the command there is by then. */
+static void signals_that_come_early_are_not_lost(void **state)
+{
+	for (uint32_t id = 1; id <= 200; id++) {
+		int fd = start(id, "exec sleep 1000");
+
+		if (id % 4)
+			usleep(id * 10);
+		assert_int_equal(sandbox_signal(&sandbox, id, SIGTERM, &err), 0);
+		assert_int_equal(WTERMSIG(ended_with(id)), SIGTERM);
+		close(fd);
+	}
 }
 
 static void the_limit_of_processes_is_the_codes(void **state)
@@ -412,6 +427,7 @@ int main(int argc, char **argv, char **envp)
 		cmocka_unit_test_setup_teardown(keepers_cannot_be_looked_into, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			signals_reach_their_command_only, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(signals_that_come_early_are_not_lost, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			the_limit_of_processes_is_the_codes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_cannot_be_executed, set_up, tear_down),
