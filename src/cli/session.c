@@ -55,6 +55,7 @@ static const char new_help[] =
 	"\n"
 	"      --lang LANGUAGE  the language of code that names none; in its image, as with nsbox run --lang\n"
 	"      --mcp            let MCP servers of yours use it, too\n"
+	"      --storage disk|memory  where its files are (default: disk, where the store's disk can carry them)\n"
 	"      --idle DURATION  end it when nothing was asked of it for so long (default 1h; none: never)\n"
 	"      --life DURATION  end it after so long anyway (default 24h; none: never)\n"
 	"      --help           print this help\n"
@@ -241,8 +242,16 @@ static int take_language(const char *name, struct session_options *ret, struct e
 	return 0;
 }
 
+static int take_storage(const char *value, enum storage_kind *ret, struct error *err)
+{
+	char buffer[QUOTED_MAX];
+
+	*ret = strcmp(value, "disk") == 0 ? STORAGE_DISK : strcmp(value, "memory") == 0 ? STORAGE_MEMORY : STORAGE_DEFAULT;
+	return *ret ? 0 : error_set(err, 0, "--storage: %s is neither disk nor memory", quoted(value, buffer));
+}
+
 /* Takes our own options out of argv, wherever they stand before what is nsbox run's. */
-static int take_own(int *argc, char **argv, struct session_options *ret, struct error *err)
+static int take_own(int *argc, char **argv, struct session_options *ret, enum storage_kind *ret_storage, struct error *err)
 {
 	const char *value;
 	int kept = 1, r = 0;
@@ -257,6 +266,8 @@ static int take_own(int *argc, char **argv, struct session_options *ret, struct 
 			r = parse_duration_ms("--life", value, &ret->life_ms, err);
 		else if ((value = own_option(argv, &i, "--lang", err)))
 			r = take_language(value, ret, err);
+		else if ((value = own_option(argv, &i, "--storage", err)))
+			r = take_storage(value, ret_storage, err);
 		else if (strcmp(argv[i], "--mcp") == 0)
 			ret->shared = true;
 		else if (err->text[0])
@@ -326,6 +337,7 @@ static int command_new(int argc, char **argv)
 {
 	cleanup_free char **words = xcalloc((size_t)argc + 3, sizeof *words);
 	struct session_options own;
+	enum storage_kind storage = STORAGE_DEFAULT;
 	struct run_options options;
 	struct error err = {0};
 	int r;
@@ -334,12 +346,13 @@ static int command_new(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
 			return print_help(new_help);
-	if (take_own(&argc, words, &own, &err) < 0)
+	if (take_own(&argc, words, &own, &storage, &err) < 0)
 		return fail(&err);
 	/* What nsbox run is given has a command: its environment and folder are those that commands begin with. */
 	words[argc++] = (char *)"true";
 	words[argc] = NULL;
 	r = run_options_parse(argc, words, &options, &err);
+	options.spec.storage = storage;
 	if (r == 0)
 		r = make_session(&options, words, &own, &err);
 	run_options_free(&options);

@@ -8,6 +8,8 @@
 #include "image/change.h"
 #include "image/commands.h"
 #include "image/record.h"
+#include "image/storage.h"
+#include "util/cleanup.h"
 #include "util/error.h"
 
 static const char rm_help[] =
@@ -18,7 +20,7 @@ static const char rm_help[] =
 
 static const char prune_help[] =
 	"Usage: nsbox images prune [OPTION]…\n"
-	"Removes what no image needs: layers, blobs, and what was begun and not finished.\n"
+	"Removes what no image needs: layers, blobs, what was begun and not finished, and the files of sessions that died.\n"
 	"\n"
 	"      --all    forget all images first\n"
 	"  -h, --help   print this help\n";
@@ -107,6 +109,18 @@ static int forget(void *data, const struct image_record *record)
 	return store_remove_image(data, &record->reference, &err) < 0 ? failed(&err) : 0;
 }
 
+/* Those that live have theirs locked. */
+static void sweep_sessions(void)
+{
+	int sessions = storage_open_all();
+	unsigned count = sessions < 0 ? 0 : storage_sweep(sessions);
+
+	close_fd(&sessions);
+	if (count)
+		printf("removed the files of %u session%s that %s not live any more\n", count, count == 1 ? "" : "s",
+			count == 1 ? "does" : "do");
+}
+
 int command_prune(int argc, char **argv)
 {
 	struct pruned pruned;
@@ -132,5 +146,6 @@ int command_prune(int argc, char **argv)
 	if (r != 0)
 		return r < 0 ? failed(&err) : r;
 	say_pruned(&pruned);
+	sweep_sessions();
 	return 0;
 }

@@ -10,6 +10,7 @@
  *                              own diff id and those of all below it, which decide what it looks like
  *     layers/HEX/opaque        there when nothing of the layers below shows through
  *     images/HOST/NAME:TAG     one image (record.h); NAME@sha256:… for one that was asked for by digest
+ *     sessions/ID/             the writable space of a session that lives (storage.h)
  *     tmp/                     what is being made; each entry is locked by the process that makes it
  *     lock                     shared by whoever adds, exclusive for whoever removes
  *

@@ -115,6 +115,7 @@ static const char *limit_unit(enum limit_kind limit)
 		[LIMIT_FILE_SIZE] = "bytes",
 		[LIMIT_CPU] = "cpus",
 		[LIMIT_TIME] = "ms",
+		[LIMIT_HOST_DISK] = "bytes",
 	};
 	return units[limit];
 }
@@ -220,6 +221,7 @@ static uint64_t limit_of(
 		[LIMIT_FILE_SIZE] = limits->file_size_bytes,
 		[LIMIT_CPU] = limits->cpu_millis,
 		[LIMIT_TIME] = last ? last->timeout_ms : 0,
+		[LIMIT_HOST_DISK] = limits->disk_floor_bytes,
 	};
 	return values[limit];
 }

@@ -123,6 +123,10 @@ static void describe_hit(const struct limit_hit *hit, struct text *text)
 		append(text, "CPU time held to %g CPUs (%g wanted", (double)hit->value / 1000,
 			(double)hit->used / 1000);
 		break;
+	case LIMIT_HOST_DISK:
+		append(text, "the host's disk has %s free, less than the %s that are left for others (known from %s)", used, value,
+			hit->known_from);
+		return;
 	case LIMIT_TIME:
 	case LIMIT_MAX:
 		format_duration_ms(hit->value, value, sizeof value);
@@ -138,7 +142,10 @@ void limit_hit_message(const struct limit_hit *hit, char *ret, size_t size)
 
 	*ret = '\0';
 	describe_hit(hit, &text);
-	append(&text, "; raise it with %s", limit_hit_option(hit));
+	if (hit->limit == LIMIT_HOST_DISK)
+		append(&text, "; free some there, or choose another disk with %s", limit_hit_option(hit));
+	else
+		append(&text, "; raise it with %s", limit_hit_option(hit));
 }
 
 static const struct limit_hit *find_hit(const struct exec_result *exec, enum limit_kind limit)
@@ -205,6 +212,15 @@ static void append_signal(const struct exec_result *exec, struct text *text)
 		append(text, " (%s)", description);
 }
 
+/* Which of the limits of the writable space ended it. */
+static enum limit_kind disk_limit_of(const struct exec_result *exec)
+{
+	return find_hit(exec, LIMIT_DISK)     ? LIMIT_DISK
+	       : find_hit(exec, LIMIT_INODES) ? LIMIT_INODES
+	       : find_hit(exec, LIMIT_HOST_DISK) ? LIMIT_HOST_DISK
+						 : LIMIT_DISK;
+}
+
 /* How the command ended, where its exit status alone does not say it. */
 static void append_end(
 	const struct exec_result *exec, const struct spec *spec, size_t index, struct text *text)
@@ -230,6 +246,9 @@ static void append_end(
 		append_killed(exec, LIMIT_MEMORY, spec->limits.memory_bytes,
 			exec->usage.memory_peak_bytes, text);
 		break;
+	case ENDED_DISK:
+		append_killed(exec, disk_limit_of(exec), spec->limits.disk_bytes, exec->usage.disk_used_bytes, text);
+		break;
 	case ENDED_CANCELLED:
 		append(text, "cancelled");
 		break;
@@ -250,6 +269,10 @@ static bool hit_is_told(const struct exec_result *exec, const struct limit_hit *
 		return exec->ended_by == ENDED_TIMEOUT;
 	case LIMIT_MEMORY:
 		return exec->ended_by == ENDED_OOM;
+	case LIMIT_DISK:
+	case LIMIT_INODES:
+	case LIMIT_HOST_DISK:
+		return exec->ended_by == ENDED_DISK && disk_limit_of(exec) == hit->limit;
 	case LIMIT_FILE_SIZE:
 		return exec->ended_by == ENDED_SIGNALED && exec->signal == SIGXFSZ;
 	default:

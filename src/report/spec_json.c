@@ -46,6 +46,7 @@ struct field {
 
 static const char *const root_names[] = {"host", "directory", "image", NULL};
 static const char *const network_names[] = {"none", "host", NULL};
+static const char *const storage_names[] = {"default", "memory", "disk", NULL};
 static const char *const mount_names[] = {"bind", "tmpfs", NULL};
 static const char *const stdin_names[] = {"inherit", "null", "data", NULL};
 static const char *const phase_names[] = {"compile", "run", NULL};
@@ -111,6 +112,7 @@ static const struct field spec_fields[] = {
 	{"files", FIELD_LIST, AT(spec, files), .fields = file_fields,
 		.count = offsetof(struct spec, files_count), .size = sizeof(struct file_spec)},
 	{"limits", FIELD_OBJECT, AT(spec, limits), .fields = limits_fields},
+	{"storage", FIELD_CHOICE, AT(spec, storage), .names = storage_names},
 	{"cgroup", FIELD_STRING, AT(spec, cgroup)},
 	{"require_cgroup", FIELD_BOOL, AT(spec, require_cgroup)},
 	{"seccomp", FIELD_STRING, AT(spec, seccomp_name)},

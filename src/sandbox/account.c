@@ -71,7 +71,7 @@ void exec_note_disk(
 			      ? exec_add_hit(exec, LIMIT_DISK, size, used, "fstatfs")
 			      : NULL;
 		if (hit && size < spec->limits.disk_bytes)
-			hit->option = "--tmpfs";
+			hit->option = spec->storage_folder && i == 0 ? "--memory" : "--tmpfs";
 		if (inodes && inodes_used >= inodes - inodes / 100)
 			exec_add_hit(exec, LIMIT_INODES, inodes, inodes_used, "fstatfs");
 	}

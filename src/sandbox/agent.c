@@ -261,7 +261,10 @@ static void start_kept(uint32_t id, const struct agent_exec *exec)
 static void serve_exec(const struct agent_request *request, const int *fds, size_t fds_count)
 {
 	struct agent_exec exec = {
-		.cgroup_procs = -1, .more = request->more, .terminal = request->terminal};
+		.cgroup_procs = -1,
+		.file_size_bytes = request->file_size_bytes,
+		.more = request->more,
+		.terminal = request->terminal};
 	off_t length;
 	void *body;
 

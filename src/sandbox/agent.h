@@ -36,6 +36,7 @@ struct agent_exec {
 	const char *cwd;
 	int fds[3];       /* become 0, 1 and 2; closed in the agent after the start */
 	int cgroup_procs; /* or -1 */
+	uint64_t file_size_bytes; /* in place of the limits', where it is less; 0: as they have it */
 	bool more;        /* see REQUEST_EXEC */
 	bool terminal;    /* the descriptors are a terminal, which becomes the controlling one */
 	struct command_contact *contact; /* or NULL */

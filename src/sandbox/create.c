@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sandbox/allocfilter.h"
 #include "sandbox/diagnose.h"
 #include "sandbox/features.h"
 #include "sandbox/inside.h"
@@ -54,7 +55,8 @@ static void note_enforcers(struct sandbox *sandbox, struct run_result *result)
 	by[LIMIT_CPU] = !limits->cpu_millis   ? ENFORCED_NONE
 			: sandbox->cgroup.cpu ? ENFORCED_CGROUP
 					      : ENFORCED_AFFINITY;
-	by[LIMIT_DISK] = by[LIMIT_INODES] = ENFORCED_TMPFS;
+	by[LIMIT_DISK] = by[LIMIT_INODES] = sandbox->spec->storage_folder ? ENFORCED_WATCHER : ENFORCED_TMPFS;
+	by[LIMIT_HOST_DISK] = sandbox->spec->storage_folder ? ENFORCED_WATCHER : ENFORCED_NONE;
 	by[LIMIT_FILE_SIZE] = limits->file_size_bytes ? ENFORCED_RLIMIT : ENFORCED_NONE;
 	by[LIMIT_OUTPUT] = sandbox->spec->capture && limits->output_bytes ? ENFORCED_SUPERVISOR
 									  : ENFORCED_NONE;
@@ -62,6 +64,24 @@ static void note_enforcers(struct sandbox *sandbox, struct run_result *result)
 	for (size_t i = 0; i < sandbox->spec->execs_count; i++)
 		if (sandbox->spec->execs[i].timeout_ms)
 			by[LIMIT_TIME] = ENFORCED_SUPERVISOR;
+}
+
+static bool writes_to_the_host(const struct spec *spec)
+{
+	for (size_t i = 0; i < spec->mounts_count; i++)
+		if (spec->mounts[i].kind == MOUNT_BIND && !spec->mounts[i].read_only)
+			return true;
+	return false;
+}
+
+/* On disk no file can be larger than the writable space, of which nobody but us keeps count. (What is bound is not it.) */
+static uint64_t file_size_of(const struct spec *spec)
+{
+	uint64_t bytes = spec->limits.file_size_bytes;
+
+	if (!spec->storage_folder || writes_to_the_host(spec) || (bytes && bytes <= spec->limits.disk_bytes))
+		return bytes;
+	return spec->limits.disk_bytes;
 }
 
 static struct agent_limits agent_limits_of(const struct sandbox *sandbox)
@@ -72,7 +92,7 @@ static struct agent_limits agent_limits_of(const struct sandbox *sandbox)
 		/* One more than asked: the agent counts too. */
 		.processes = sandbox->cgroup.pids ? 0 : limits->pids + 1,
 		.open_files = limits->open_files,
-		.file_size_bytes = limits->file_size_bytes,
+		.file_size_bytes = file_size_of(sandbox->spec),
 		.cpus = sandbox->cgroup.cpu ? 0 : (limits->cpu_millis + 999) / 1000,
 		.background = sandbox->spec->background,
 		.session = sandbox->spec->session,
@@ -99,14 +119,6 @@ static int choose_cgroup(struct sandbox *sandbox, struct run_result *result, str
 
 /* --- filters --- */
 
-static bool writes_to_the_host(const struct spec *spec)
-{
-	for (size_t i = 0; i < spec->mounts_count; i++)
-		if (spec->mounts[i].kind == MOUNT_BIND && !spec->mounts[i].read_only)
-			return true;
-	return false;
-}
-
 static void add_filter(struct sandbox *sandbox, struct filter filter)
 {
 	if (filter.length > 0)
@@ -125,6 +137,8 @@ static int choose_filters(struct sandbox *sandbox, struct error *err)
 
 	if (writes_to_the_host(spec))
 		add_filter(sandbox, modefilter());
+	if (spec->storage_folder)
+		add_filter(sandbox, allocfilter());
 	add_filter(sandbox, (struct filter){spec->essential_filter, spec->essential_filter_length});
 	add_filter(sandbox, (struct filter){spec->emulation_filter, spec->emulation_filter_length});
 	add_filter(sandbox, profile);
@@ -296,6 +310,7 @@ static void close_trees(const struct spec *spec, struct inside *inside)
 {
 	close_all_of(&inside->root_trees, spec_lowers_count(spec));
 	close_all_of(&inside->bind_trees, spec->mounts_count);
+	close_fd(&inside->storage_tree);
 }
 
 /* `count` descriptors, and one more so that none is an allocation as well; all -1. */
@@ -308,8 +323,21 @@ static int *no_trees(size_t count)
 	return trees;
 }
 
-static int open_trees(const struct spec *spec, struct inside *inside, struct error *err)
+/* It becomes the sandbox's own, whose ids no other sandbox has. No file of it is there yet. */
+static int open_storage(const struct idmap *idmap, const struct spec *spec, struct inside *inside, struct error *err)
 {
+	inside->storage_tree = tree_clone(AT_FDCWD, spec->storage_folder, false, TREE_NO_DEV_SUID);
+	if (inside->storage_tree < 0)
+		return error_set(err, errno, "the writable space %s", spec->storage_folder);
+	if (fchownat(inside->storage_tree, "", idmap->host_uid, idmap->host_gid, AT_EMPTY_PATH) < 0)
+		return error_set(err, errno, "giving the writable space %s to the sandbox", spec->storage_folder);
+	return 0;
+}
+
+static int open_trees(const struct idmap *idmap, const struct spec *spec, struct inside *inside, struct error *err)
+{
+	if (spec->storage_folder && open_storage(idmap, spec, inside, err) < 0)
+		return -1;
 	if (spec->root != ROOT_HOST) {
 		inside->root_trees = no_trees(spec_lowers_count(spec));
 		if (!inside->root_trees)
@@ -336,7 +364,7 @@ static int try_create(struct sandbox *sandbox, struct inside *inside, struct std
 		add_warning(result, "%s", note);
 	inside->idmap = &sandbox->idmap;
 	give_pipes(sandbox, stdio);
-	if (sandbox->idmap.by_parent && open_trees(sandbox->spec, inside, err) < 0)
+	if (sandbox->idmap.by_parent && open_trees(&sandbox->idmap, sandbox->spec, inside, err) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
 		return error_set(err, errno, "making a socket for the sandbox");
@@ -395,7 +423,7 @@ static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, 
 int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox *sandbox,
 	struct run_result *result, struct error *err)
 {
-	struct inside inside = {.spec = spec, .cgroup_procs = -1};
+	struct inside inside = {.spec = spec, .cgroup_procs = -1, .storage_tree = -1};
 	int r;
 
 	*sandbox = SANDBOX_NONE;
@@ -464,9 +492,10 @@ int sandbox_exec(struct sandbox *sandbox, const struct exec_spec *exec, bool mor
 int sandbox_start(struct sandbox *sandbox, uint32_t id, const struct exec_spec *exec, bool terminal,
 	struct stdio *stdio, struct error *err)
 {
-	const struct agent_request request = {
-		.type = REQUEST_START, .id = id, .terminal = terminal};
+	struct agent_request request = {.type = REQUEST_START, .id = id, .terminal = terminal};
 
+	if (!writes_to_the_host(sandbox->spec))
+		request.file_size_bytes = sandbox->file_size_bytes;
 	return send_exec(sandbox, request, id, exec, stdio, err);
 }
 

@@ -17,7 +17,7 @@
 
 struct run_result;
 
-enum { SANDBOX_FILTERS_MAX = 4 };
+enum { SANDBOX_FILTERS_MAX = 5 };
 
 struct sandbox {
 	const struct spec *spec;
@@ -30,6 +30,7 @@ struct sandbox {
 	struct filter filters[SANDBOX_FILTERS_MAX]; /* in the order in which they are loaded */
 	size_t filters_count;
 	struct filter explaining; /* with spec->explain: what is loaded in their place; owned */
+	uint64_t file_size_bytes; /* of commands that sandbox_start starts from now on, at most; 0: as for all */
 	unsigned runs; /* leaves made in the cgroup */
 };
 

@@ -47,9 +47,9 @@ struct root {
 	int fd;                        /* the root directory, attached */
 	int proc;                      /* the new /proc */
 	int dev;                       /* the new /dev */
-	int tmpfs[1 + SPEC_TMPFS_MAX]; /* one on each tmpfs: the first is the scratch space */
+	int tmpfs[1 + SPEC_TMPFS_MAX]; /* one on each tmpfs: the first is ours, the scratch space or /dev */
 	size_t tmpfs_count;
-	struct own_devices own;
+	struct own_mounts own;
 	int devpts;          /* a session's; -1: none */
 	int terminal_master; /* -1: none */
 	int terminal;
@@ -294,32 +294,64 @@ static int open_sources(const struct inside *inside, struct root *root, struct e
 	return 0;
 }
 
-/* The scratch tmpfs: every byte that the sandbox can write is in it, so one limit holds for all. */
-static int make_scratch(const struct inside *inside, struct root *root, struct error *err)
+/*
+ * Our own tmpfs. With the writable space in memory it is that: every byte that the sandbox can write is in it, so one
+ * limit holds for all. With the writable space on disk it is what is left: /dev/shm, whose files are memory.
+ */
+static int make_own_tmpfs(const struct inside *inside, struct root *root, struct error *err)
 {
-	const struct limits *limits = &inside->spec->limits;
-	int tree = tree_tmpfs(
-		limits->disk_bytes, limits_disk_inodes(limits), "0755", TREE_NO_DEV_SUID, err);
+	struct limits limits = inside->spec->limits;
+	int tree;
 
+	if (inside->spec->storage_folder && limits.memory_bytes < limits.disk_bytes)
+		limits.disk_bytes = limits.memory_bytes;
+	tree = tree_tmpfs(limits.disk_bytes, limits_disk_inodes(&limits), "0755", TREE_NO_DEV_SUID, err);
 	if (tree < 0)
 		return error_context(err, "making the writable space");
-	/*
-	 * On top of "/": no name of the host has to be made or covered for it, and lookups of "/" still start below.
-	 */
-	if (tree_attach(tree, AT_FDCWD, "/") < 0) {
-		error_set(err, errno, "mounting the writable space");
-		diagnose_namespaces(err->errnum, err);
-		return -1;
-	}
 	root->tmpfs[root->tmpfs_count++] = tree;
 	return tree;
+}
+
+/* The folder on disk, as a mount of its own. */
+static int open_storage(const struct inside *inside, struct error *err)
+{
+	int tree = inside->storage_tree;
+
+	if (tree < 0)
+		tree = tree_clone(AT_FDCWD, inside->spec->storage_folder, false, TREE_NO_DEV_SUID);
+	return tree < 0 ? error_set(err, errno, "the writable space %s", inside->spec->storage_folder) : tree;
+}
+
+/*
+ * On top of "/": no name of the host has to be made or covered for it, and lookups of "/" still start below.
+ */
+static int attach_scratch(int tree, struct error *err)
+{
+	if (tree_attach(tree, AT_FDCWD, "/") == 0)
+		return tree;
+	error_set(err, errno, "mounting the writable space");
+	diagnose_namespaces(err->errnum, err);
+	return -1;
+}
+
+/* The root itself: our tmpfs, or the folder on disk with our tmpfs on /dev. */
+static int make_host_scratch(const struct inside *inside, struct root *root, struct error *err)
+{
+	int own = make_own_tmpfs(inside, root, err), storage;
+
+	if (own < 0 || !inside->spec->storage_folder)
+		return own < 0 ? -1 : attach_scratch(own, err);
+	storage = open_storage(inside, err);
+	if (storage < 0 || attach_scratch(storage, err) < 0 || make_directory(storage, "dev", 0755, err) < 0)
+		return -1;
+	return tree_attach(own, storage, "dev") < 0 ? error_set(err, errno, "mounting /dev") : storage;
 }
 
 static int build_host_root(const struct inside *inside, struct root *root, struct error *err)
 {
 	cleanup_close int etc = -1;
 
-	root->fd = make_scratch(inside, root, err);
+	root->fd = make_host_scratch(inside, root, err);
 	if (root->fd < 0 || hostroot_fill(root->fd, err) < 0)
 		return -1;
 	etc = openat(root->fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -474,28 +506,46 @@ static int attach_lowers(const struct inside *inside, const struct root *root, i
 	return spec->root == ROOT_DIRECTORY ? inspect_tree(spec, root->lowers[0], err) : 0;
 }
 
+/* The folder on disk, in the scratch space as «disk»; what is in it is what the overlay is made on. */
+static int attach_storage(const struct inside *inside, int scratch, struct error *err)
+{
+	cleanup_close int storage = -1;
+
+	if (!inside->spec->storage_folder)
+		return 0;
+	storage = open_storage(inside, err);
+	if (storage < 0 || make_directory(scratch, "disk", 0755, err) < 0)
+		return -1;
+	if (tree_attach(storage, scratch, "disk") < 0)
+		return error_set(err, errno, "mounting the writable space");
+	return 0;
+}
+
 /*
- * The scratch tmpfs holds upper and work, the mount points of lower and of the overlay, and the directory for /dev.
+ * The scratch tmpfs holds upper and work, unless these are on disk, the mount points of lower and of the overlay, and
+ * the directory for /dev.
  */
 static int build_overlay_root(const struct inside *inside, struct root *root, struct error *err)
 {
-	static const char *const names[] = {"upper", "work", "l", "root", "dev"};
+	static const struct overlay_upper in_memory = {"upper", "work", false}, on_disk = {"disk/upper", "disk/work", true};
+	const struct overlay_upper *places = inside->spec->storage_folder ? &on_disk : &in_memory;
+	const char *const names[] = {places->upper, places->work, "l", "root", "dev"};
 	cleanup_close int upper = -1, dev = -1;
-	int scratch = make_scratch(inside, root, err);
+	int scratch = make_own_tmpfs(inside, root, err);
 
-	if (scratch < 0)
+	if (scratch < 0 || attach_scratch(scratch, err) < 0 || attach_storage(inside, scratch, err) < 0)
 		return -1;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (make_directory(scratch, names[i], 0755, err) < 0)
 			return -1;
 	if (attach_lowers(inside, root, scratch, err) < 0)
 		return -1;
-	upper = openat(scratch, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	upper = openat(scratch, places->upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (upper < 0)
 		return error_set(err, errno, "entering the writable space");
 	if (fill_upper(inside, root, upper, err) < 0)
 		return -1;
-	root->fd = tree_overlay(scratch, (unsigned)spec_lowers_count(inside->spec), true, err);
+	root->fd = tree_overlay(scratch, (unsigned)spec_lowers_count(inside->spec), places, err);
 	if (root->fd < 0)
 		return overlay_refused(inside->spec, err);
 	dev = tree_clone(scratch, "dev", false, 0);
@@ -542,7 +592,7 @@ static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mou
 	if (tree < 0)
 		return -1;
 	root->tmpfs[root->tmpfs_count++] = tree;
-	own_devices_add(&root->own, tree);
+	own_mounts_add(&root->own, tree);
 	if (tree_attach_at(tree, target) < 0)
 		return error_set(err, errno, "mounting a tmpfs on %s", mount->target);
 	return 0;
@@ -738,8 +788,8 @@ static int build_root(const struct inside *inside, struct root *root, struct err
 	root->dev = openat(root->fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root->dev < 0)
 		return error_set(err, errno, "opening /dev inside");
-	own_devices_add(&root->own, root->fd);
-	own_devices_add(&root->own, root->dev);
+	own_mounts_add(&root->own, root->fd);
+	own_mounts_add(&root->own, root->dev);
 	if (devfs_fill(root->dev, err) < 0 || make_writable_directories(spec, root, err) < 0 ||
 		mount_all(inside, root, err) < 0 ||
 		make_more_directories(spec, root, err) < 0 || write_files(spec, root, err) < 0)

@@ -39,6 +39,7 @@ struct inside {
 		[3]; /* a file or terminal: to be opened anew through a read-only clone of its mount */
 	int *root_trees; /* root calls: a clone for each of the lower directories; else NULL */
 	int *bind_trees; /* root calls: a clone for each of spec->mounts, -1 for a tmpfs; else NULL */
+	int storage_tree; /* root calls: a clone of spec->storage_folder, which is the sandbox's by now; else -1 */
 	int cgroup_procs;                 /* of the first command's leaf, or -1 */
 	const struct filter *filters; /* loaded in this order; none: unconfined */
 	size_t filters_count;

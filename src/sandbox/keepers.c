@@ -161,6 +161,8 @@ pid_t keepers_start(uint32_t id, const struct agent_exec *exec, const struct age
 	/* The limit counts them too. */
 	if (own.processes)
 		own.processes += count_keepers() + 1;
+	if (exec->file_size_bytes && (!own.file_size_bytes || exec->file_size_bytes < own.file_size_bytes))
+		own.file_size_bytes = exec->file_size_bytes;
 	keeper->pid = fork_plain();
 	if (keeper->pid == 0)
 		keep(exec, &own, report);

@@ -150,23 +150,23 @@ const char *split_path(const char *path, char *ret_parent)
 	return path + start;
 }
 
-void own_devices_add(struct own_devices *own, int fd)
+void own_mounts_add(struct own_mounts *own, int fd)
 {
-	struct stat st;
+	uint64_t id = mount_id(fd, "", AT_EMPTY_PATH);
 
-	if (own->count < OWN_DEVICES_MAX && fstat(fd, &st) == 0)
-		own->devices[own->count++] = st.st_dev;
+	if (own->count < OWN_MOUNTS_MAX && id)
+		own->ids[own->count++] = id;
 }
 
 /* Whether something may be made in the directory `parent`: in one of the host's it would stay. */
-static int check_own(int parent, const char *path, const struct own_devices *own, struct error *err)
+static int check_own(int parent, const char *path, const struct own_mounts *own, struct error *err)
 {
-	struct stat st;
+	uint64_t id = mount_id(parent, "", AT_EMPTY_PATH);
 
-	if (fstat(parent, &st) < 0)
+	if (!id)
 		return error_set(err, errno, "looking at the directory of %s inside", path);
 	for (size_t i = 0; i < own->count; i++)
-		if (own->devices[i] == st.st_dev)
+		if (own->ids[i] == id)
 			return 0;
 	error_set(err, 0,
 		"%s does not exist, and the directory that it would be in is not the sandbox's own, so it is not made",
@@ -176,7 +176,7 @@ static int check_own(int parent, const char *path, const struct own_devices *own
 }
 
 int make_directories_in_root(
-	int root, const char *path, const struct own_devices *own, struct error *err)
+	int root, const char *path, const struct own_mounts *own, struct error *err)
 {
 	cleanup_close int dir = open_in_root(root, path, O_PATH | O_DIRECTORY, 0, 0);
 	cleanup_close int parent = -1;
@@ -204,7 +204,7 @@ int make_directories_in_root(
 }
 
 static int make_file_in_root(
-	int root, const char *path, const struct own_devices *own, struct error *err)
+	int root, const char *path, const struct own_mounts *own, struct error *err)
 {
 	cleanup_close int parent = -1, fd = -1;
 	char parent_path[4096];
@@ -224,7 +224,7 @@ static int make_file_in_root(
 }
 
 int make_target_in_root(
-	int root, const char *path, bool file, const struct own_devices *own, struct error *err)
+	int root, const char *path, bool file, const struct own_mounts *own, struct error *err)
 {
 	cleanup_close int target = -1;
 	struct stat st;
@@ -288,12 +288,15 @@ int tree_become_root(int tree, struct error *err)
 /* --- overlays --- */
 
 /* By mount(2), with all options in one string: what there was before lower directories could be added one by one. */
-static int overlay_by_string(unsigned count, bool writable, struct error *err)
+static int overlay_by_string(unsigned count, const struct overlay_upper *upper, struct error *err)
 {
-	char options[4096];
-	size_t used = (size_t)snprintf(options, sizeof options, "userxattr%s,lowerdir=",
-		writable ? ",upperdir=upper,workdir=work" : "");
+	char options[4096] = "userxattr";
+	size_t used = strlen(options);
 
+	if (upper)
+		used += (size_t)snprintf(options + used, sizeof options - used, ",upperdir=%s,workdir=%s%s", upper->upper,
+			upper->work, upper->is_volatile ? ",volatile" : "");
+	used += (size_t)snprintf(options + used, sizeof options - used, ",lowerdir=");
 	for (unsigned i = 0; i < count && used < sizeof options; i++)
 		used += (size_t)snprintf(options + used, sizeof options - used, "%sl/%u", i ? ":" : "", i);
 	if (used >= sizeof options)
@@ -321,7 +324,7 @@ static int add_lowers(int fs, unsigned count, struct error *err)
  * Returns 1 where the kernel does not know «lowerdir+». Before Linux 6.5 overlayfs is not asked about options before
  * the end, so that it may be any of them that is refused then: the same overlay made otherwise tells.
  */
-static int configure_overlay(int fs, unsigned count, bool writable, struct error *err)
+static int configure_overlay(int fs, unsigned count, const struct overlay_upper *upper, struct error *err)
 {
 	int r = 0;
 
@@ -332,8 +335,9 @@ static int configure_overlay(int fs, unsigned count, bool writable, struct error
 		r = add_lowers(fs, count, err);
 	if (r != 0)
 		return r;
-	if ((writable && (sys_fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "upper", 0) < 0 ||
-				 sys_fsconfig(fs, FSCONFIG_SET_STRING, "workdir", "work", 0) < 0)) ||
+	if ((upper && (sys_fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", upper->upper, 0) < 0 ||
+			      sys_fsconfig(fs, FSCONFIG_SET_STRING, "workdir", upper->work, 0) < 0)) ||
+		(upper && upper->is_volatile && sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0) ||
 		sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
 		return error_set(err, errno, "configuring an overlay");
 	if (sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
@@ -341,7 +345,7 @@ static int configure_overlay(int fs, unsigned count, bool writable, struct error
 	return 0;
 }
 
-int tree_overlay(int scratch, unsigned count, bool writable, struct error *err)
+int tree_overlay(int scratch, unsigned count, const struct overlay_upper *upper, struct error *err)
 {
 	cleanup_close int fs = -1, tree = -1;
 	int r;
@@ -351,9 +355,9 @@ int tree_overlay(int scratch, unsigned count, bool writable, struct error *err)
 	fs = sys_fsopen("overlay");
 	if (fs < 0)
 		return error_set(err, errno, "overlayfs");
-	r = configure_overlay(fs, count, writable, err);
+	r = configure_overlay(fs, count, upper, err);
 	if (r != 0)
-		return r < 0 ? -1 : overlay_by_string(count, writable, err);
+		return r < 0 ? -1 : overlay_by_string(count, upper, err);
 	tree = sys_fsmount(fs, TREE_NO_DEV_SUID);
 	if (tree < 0 || tree_attach(tree, scratch, "root") < 0)
 		return error_set(err, errno, "mounting an overlay");

@@ -65,25 +65,26 @@ int tree_attach_at(int tree, int target);
 int open_in_root(int root, const char *path, int flags, mode_t mode, uint64_t resolve);
 
 /*
- * The file systems that are the sandbox's own and go with it. Names are made in these alone: through a
- * bind they would be made on the host's disk, and stay there.
+ * The mounts that are the sandbox's own and go with it. Names are made in these alone: through a bind they would be
+ * made on the host's disk, and stay there. (The file system does not tell: with its writable space on disk, what is
+ * bound can be on the same.)
  */
-enum { OWN_DEVICES_MAX = 20 };
+enum { OWN_MOUNTS_MAX = 20 };
 
-struct own_devices {
-	dev_t devices[OWN_DEVICES_MAX];
+struct own_mounts {
+	uint64_t ids[OWN_MOUNTS_MAX];
 	size_t count;
 };
 
-/* Adds the file system that `fd` is on. */
-void own_devices_add(struct own_devices *own, int fd);
+/* Adds the mount that `fd` is on. */
+void own_mounts_add(struct own_mounts *own, int fd);
 
 /*
  * Opens (O_PATH) the directory `path` below `root`, making what is missing with mode 0755. What is missing
- * on a file system other than those of `own` is an error.
+ * on a mount other than those of `own` is an error.
  */
 int make_directories_in_root(
-	int root, const char *path, const struct own_devices *own, struct error *err);
+	int root, const char *path, const struct own_mounts *own, struct error *err);
 
 /*
  * Opens (O_PATH) something to mount on at `path` below `root`: a directory or, with `file`, a regular
@@ -91,15 +92,20 @@ int make_directories_in_root(
  * type is an error.
  */
 int make_target_in_root(
-	int root, const char *path, bool file, const struct own_devices *own, struct error *err);
+	int root, const char *path, bool file, const struct own_mounts *own, struct error *err);
+
+/* What can be written of an overlay: names in the directory that it is mounted in. */
+struct overlay_upper {
+	const char *upper, *work; /* directories of one mount */
+	bool is_volatile;	  /* what is synchronized need not be on disk: it is not wanted after the overlay */
+};
 
 /*
  * Mounts an overlay on «root» in the directory `scratch` and returns its descriptor. Its lower directories are «l/0»,
- * the topmost, to «l/COUNT-1» in `scratch`; with `writable` its upper and work directories are «upper» and «work»
- * there; without there have to be two lower ones. Its own attributes are «user.overlay.*» (Linux 5.11). Changes
+ * the topmost, to «l/COUNT-1» in `scratch`; with no `upper` (NULL) there have to be two of them. Its own attributes are «user.overlay.*» (Linux 5.11). Changes
  * the current directory to `scratch`. Before «lowerdir+» (Linux 6.8) all names have to fit into one page.
  */
-int tree_overlay(int scratch, unsigned count, bool writable, struct error *err);
+int tree_overlay(int scratch, unsigned count, const struct overlay_upper *upper, struct error *err);
 
 /* Splits a path: the directory part into `ret_parent` (at least 4096 bytes), the last name returned. */
 const char *split_path(const char *path, char *ret_parent);

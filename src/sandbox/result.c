@@ -46,6 +46,7 @@ int run_result_exit_status(const struct run_result *result)
 	case ENDED_TIMEOUT:
 		return 124;
 	case ENDED_OOM:
+	case ENDED_DISK:
 		return 137;
 	case ENDED_CANCELLED:
 		return 128 + (last->signal ? last->signal : 15);
@@ -63,6 +64,7 @@ const char *ended_by_name(enum ended_by ended_by)
 		[ENDED_SIGNALED] = "signaled",
 		[ENDED_TIMEOUT] = "timeout",
 		[ENDED_OOM] = "oom",
+		[ENDED_DISK] = "disk",
 		[ENDED_CANCELLED] = "cancelled",
 		[ENDED_SETUP] = "setup",
 	};
@@ -80,6 +82,7 @@ const char *limit_kind_name(enum limit_kind limit)
 		[LIMIT_FILE_SIZE] = "file_size",
 		[LIMIT_CPU] = "cpu",
 		[LIMIT_TIME] = "time",
+		[LIMIT_HOST_DISK] = "host_disk",
 	};
 	return names[limit];
 }
@@ -95,6 +98,7 @@ const char *limit_kind_option(enum limit_kind limit)
 		[LIMIT_FILE_SIZE] = "--file-size",
 		[LIMIT_CPU] = "--cpus",
 		[LIMIT_TIME] = "--timeout",
+		[LIMIT_HOST_DISK] = "NSBOX_STORE",
 	};
 	return options[limit];
 }

@@ -22,6 +22,7 @@ enum ended_by {
 	ENDED_SIGNALED,  /* signal is the command's, and no limit of ours sent it */
 	ENDED_TIMEOUT,   /* wall time was up */
 	ENDED_OOM,       /* the memory limit */
+	ENDED_DISK,      /* the writable space was full, or the disk that it is on */
 	ENDED_CANCELLED, /* the caller went away or asked for it */
 	ENDED_SETUP,     /* the command was never started: see error */
 	ENDED_BY_MAX,
@@ -36,6 +37,7 @@ enum limit_kind {
 	LIMIT_FILE_SIZE,
 	LIMIT_CPU,
 	LIMIT_TIME,
+	LIMIT_HOST_DISK, /* what has to stay free of the disk that the writable space is on */
 	LIMIT_MAX,
 };
 

@@ -64,6 +64,7 @@ void spec_free(struct spec *spec)
 		free(spec->files[i].content);
 	}
 	free(spec->files);
+	free(spec->storage_folder);
 	free(spec->cgroup);
 	free(spec->seccomp_name);
 	free(spec->filter);
@@ -398,6 +399,8 @@ int spec_validate(const struct spec *spec, struct error *err)
 	for (size_t i = 0; i < spec->files_count; i++)
 		if (validate_path("file", spec->files[i].path, err) < 0)
 			return -1;
+	if (spec->storage == STORAGE_DISK && !spec->session)
+		return error_set(err, 0, "storage: only a session's writable space can be on disk");
 	if ((spec->execs_count < 1 && !spec->session) || spec->execs_count > SPEC_EXECS_MAX)
 		return error_set(err, 0, "no command given");
 	for (size_t i = 0; i < spec->execs_count; i++)

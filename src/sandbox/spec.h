@@ -46,6 +46,12 @@ enum network_kind {
 	NETWORK_HOST, /* the caller's network namespace */
 };
 
+enum storage_kind {
+	STORAGE_DEFAULT, /* in memory; of a session on disk, where that can be */
+	STORAGE_MEMORY,
+	STORAGE_DISK, /* of a session only */
+};
+
 enum mount_kind {
 	MOUNT_BIND,  /* source on the host → target inside */
 	MOUNT_TMPFS, /* an empty tmpfs at target; size_bytes 0: the disk limit */
@@ -70,7 +76,8 @@ struct file_spec {
 /* The value 0 means «no limit» for every limit but memory_bytes, pids and disk_bytes, which are always set. */
 struct limits {
 	uint64_t memory_bytes;    /* of the whole sandbox, files on tmpfs included */
-	uint64_t disk_bytes;      /* writable space: all the tmpfs of the sandbox together */
+	uint64_t disk_bytes;      /* writable space: all the tmpfs of the sandbox together, or its folder on disk */
+	uint64_t disk_floor_bytes; /* on disk: what has to stay free there for others; 0: in memory */
 	uint64_t disk_inodes;     /* 0: limits_disk_inodes derives it */
 	uint32_t pids;            /* processes and threads at one time */
 	uint32_t cpu_millis;      /* thousandths of a CPU */
@@ -122,6 +129,8 @@ struct spec {
 	struct file_spec *files;
 	size_t files_count;
 	struct limits limits;
+	enum storage_kind storage; /* where the writable space is to be */
+	char *storage_folder; /* the folder on disk that it is in, absolute, empty and the caller's; NULL: it is in memory */
 	char *cgroup; /* absolute path of a cgroup v2 directory below which to work, or NULL */
 	bool require_cgroup;
 	char *seccomp_name;         /* "default", "strict", "debug", "unconfined" or the path of a profile */

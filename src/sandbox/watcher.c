@@ -276,6 +276,34 @@ void watcher_resident_below(int proc_fd, const int *tops, size_t count, uint64_t
 	}
 }
 
+static uint64_t written_by(int proc_fd, pid_t pid)
+{
+	char path[32], text[512];
+	unsigned long long bytes;
+	const char *line;
+
+	snprintf(path, sizeof path, "%d/io", pid);
+	if (read_small_file(proc_fd, path, text, sizeof text) < 0)
+		return 0;
+	line = strstr(text, "\nwrite_bytes: ");
+	return line && sscanf(line, "\nwrite_bytes: %llu", &bytes) == 1 ? bytes : 0;
+}
+
+void watcher_written_below(int proc_fd, const int *tops, size_t count, uint64_t *ret_bytes)
+{
+	static struct process list[PROCESSES_MAX];
+	size_t processes = count > 0 ? list_all(proc_fd, list, PROCESSES_MAX) : 0;
+
+	memset(ret_bytes, 0, count * sizeof *ret_bytes);
+	for (size_t i = 0; i < processes; i++) {
+		pid_t top = top_of(list, processes, &list[i]);
+
+		for (size_t j = 0; j < count; j++)
+			if (top == tops[j])
+				ret_bytes[j] += written_by(proc_fd, list[i].pid);
+	}
+}
+
 /* Finds «NAME:   N kB» at the beginning of a line. */
 static bool find_kib(const char *text, const char *name, uint64_t *ret_bytes)
 {

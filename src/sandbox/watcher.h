@@ -50,6 +50,12 @@ void watcher_cpu(int proc_fd, uint64_t *ret_user_us, uint64_t *ret_system_us);
  */
 void watcher_resident_below(int proc_fd, const int *tops, size_t count, uint64_t *ret_bytes);
 
+/*
+ * ret_bytes[i]: what the process tops[i] and all processes below it have written to disks, those that they waited for
+ * included, as far as the kernel lets it be read.
+ */
+void watcher_written_below(int proc_fd, const int *tops, size_t count, uint64_t *ret_bytes);
+
 /* Bytes in use on the file system of `fd` (fstatfs), and its size (may be NULL); 0 where it cannot be told. */
 uint64_t tmpfs_used(int fd, uint64_t *ret_size);
 

@@ -67,6 +67,7 @@ struct agent_request {
 	uint32_t id; /* in a session */
 	uint32_t has_cgroup;
 	uint32_t terminal; /* REQUEST_START: the descriptors are one, which becomes the controlling terminal */
+	uint64_t file_size_bytes; /* REQUEST_START: what the command writes can be so large; 0: as for all */
 	uint32_t
 		more; /* another exec follows: end what this one leaves behind before saying that it ended */
 };

@@ -50,6 +50,8 @@ int file_work_start(struct session *session, struct file_work *work, const void 
 	int ends[2];
 
 	*work = FILE_WORK_NONE;
+	if (space_take(session, content_length, err) < 0)
+		return -1;
 	if (op->kind != FILEOP_READ && op->kind != FILEOP_LIST && op->kind != FILEOP_STAT && op->kind != FILEOP_SCAN)
 		changes_note_activity(session);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)

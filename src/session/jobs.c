@@ -332,6 +332,7 @@ static void begin_command(struct session *session, struct job *job)
 	job->exec->exit_code = -1;
 	job->stopped_by_us = false;
 	job->keeper = 0;
+	job->written_bytes = 0;
 	job->end_deadline_us = UINT64_MAX;
 	job->id = session_next_id(session);
 	result_begin_keeping(&job->result, &job->spec);
@@ -406,6 +407,7 @@ static int send_command(struct session *session, struct job *job, struct error *
 {
 	struct exec_spec *exec = &job->spec.execs[job->index];
 
+	space_before_command(session);
 	if (job->terminal)
 		return prepare_terminal(session, job, err) < 0
 			       ? -1
@@ -474,8 +476,7 @@ static void file_written(struct session *session, struct job *job)
 		start_files(session, job);
 }
 
-/* Ends the command, for a reason of ours; what the agent says of its end comes then. */
-static void end_command(struct session *session, struct job *job, enum ended_by ended_by)
+void job_end_command(struct session *session, struct job *job, enum ended_by ended_by)
 {
 	struct error err = {0};
 
@@ -504,6 +505,8 @@ static void finish_command(
 	exec_note_cgroup(job->exec, &session->sandbox, job->id);
 	sandbox_forget_command(&session->sandbox, job->id);
 	exec_note_disk(job->exec, session->tmpfs_fds, session->tmpfs_count, session->spec);
+	job->state = JOB_DRAINING; /* it cannot be ended any more */
+	space_after_command(session, job);
 	exec_take_output(job->exec, job->captures, job->spec.limits.output_bytes);
 	job->deadline_us = job->end_deadline_us = UINT64_MAX;
 }
@@ -774,7 +777,7 @@ void job_cancel(struct session *session, struct job *job)
 	if (job->state == JOB_RUNNING && job->terminal) {
 		job->hangup_us = session_now_us() + HANGUP_MS * 1000;
 	} else if (job->state == JOB_RUNNING) {
-		end_command(session, job, ENDED_CANCELLED);
+		job_end_command(session, job, ENDED_CANCELLED);
 	} else if (job->state == JOB_DRAINING) {
 		close_streams(job);
 		job_free(job);
@@ -920,7 +923,7 @@ static void check_memory(struct session *session)
 	if (!job)
 		return;
 	exec_add_hit(job->exec, LIMIT_MEMORY, session->spec->limits.memory_bytes, used, "watcher");
-	end_command(session, job, ENDED_OOM);
+	job_end_command(session, job, ENDED_OOM);
 }
 
 static bool anything_runs(const struct session *session)
@@ -936,11 +939,11 @@ static void check_deadlines(struct session *session, struct job *job, uint64_t n
 	if (now >= job->deadline_us) {
 		exec_add_hit(job->exec, LIMIT_TIME, job->spec.execs[job->index].timeout_ms,
 			(now - job->started_us) / 1000, "clock");
-		end_command(session, job, ENDED_TIMEOUT);
+		job_end_command(session, job, ENDED_TIMEOUT);
 	}
 	if (now >= job->hangup_us) {
 		job->hangup_us = UINT64_MAX;
-		end_command(session, job, ENDED_CANCELLED);
+		job_end_command(session, job, ENDED_CANCELLED);
 	}
 	/* What cannot be ended alone is ended with all. */
 	if (now >= job->end_deadline_us)

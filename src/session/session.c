@@ -304,7 +304,7 @@ static void request_info(struct session *session, struct connection *connection)
 		if (session->jobs[i].state != JOB_FREE && session->jobs[i].process)
 			json_array_append_new(processes, job_describe(&session->jobs[i]));
 	answer(connection,
-		json_pack("{s:s, s:s, s:s?, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:b, s:s, s:o}", "id",
+		json_pack("{s:s, s:s, s:s?, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s?, s:b, s:s, s:o}", "id",
 			session->id, "root", roots[session->spec->root], "root_path",
 			session->spec->root_path, "supervisor", (int)getpid(), "age_s",
 			seconds(now - session->created_us), "idle_s",
@@ -315,6 +315,8 @@ static void request_info(struct session *session, struct connection *connection)
 				: 0.0,
 			"memory_limit_bytes", (json_int_t)session->spec->limits.memory_bytes,
 			"disk_limit_bytes", (json_int_t)session->spec->limits.disk_bytes,
+			"storage", session->spec->storage_folder ? "disk" : "memory", "storage_note",
+			session->space.in_memory[0] ? session->space.in_memory : NULL,
 			"shared", session->options.shared, "language", session->options.language,
 			"processes", processes));
 }
@@ -638,6 +640,7 @@ enum {
 	POLL_AGENT,
 	POLL_SIGNALS,
 	POLL_CLAIM,
+	POLL_LOOK, /* see space_check, which comes next */
 	POLL_CONNECTIONS,
 	POLL_JOBS = POLL_CONNECTIONS + CONNECTIONS_MAX,
 	POLL_MAX = POLL_JOBS + JOBS_MAX * JOB_POLLFDS,
@@ -683,6 +686,7 @@ static nfds_t fill_poll(
 	fds[POLL_AGENT] = (struct pollfd){.fd = session->sandbox.socket, .events = POLLIN};
 	fds[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
 	fds[POLL_CLAIM] = (struct pollfd){.fd = session->claim, .events = POLLIN};
+	fds[POLL_LOOK] = (struct pollfd){.fd = session->space.answer, .events = POLLIN};
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		fds[POLL_CONNECTIONS + i] = (struct pollfd){.fd = session->connections[i].fd,
 			.events = session->connections[i].out ? POLLIN | POLLOUT : POLLIN};
@@ -710,6 +714,8 @@ static void turn(struct session *session, int signals)
 	uint64_t until = jobs_check_clocks(session), other = serve_waiting(session);
 	nfds_t count, at = POLL_JOBS;
 
+	until = other < until ? other : until;
+	other = space_check(session);
 	until = other < until ? other : until;
 	other = check_times(session);
 	until = other < until ? other : until;
@@ -757,6 +763,26 @@ static void take_down(struct session *session)
 	sandbox_release(&session->sandbox);
 }
 
+/* On disk; in memory where that cannot be, which is said in the session's description, and to who asked for a disk. */
+static int create_somewhere(struct session *session, struct error *err)
+{
+	struct error why;
+
+	space_choose(session);
+	if (create_sandbox(session, err) == 0)
+		return 0;
+	if (!session->spec->storage_folder)
+		return -1;
+	why = *err;
+	*err = (struct error){0};
+	take_down(session);
+	session->sandbox = SANDBOX_NONE;
+	session->tmpfs_count = 0;
+	session->walls = (struct run_result){0};
+	space_give_up(session, &why);
+	return create_sandbox(session, err);
+}
+
 static void last_words(struct session *session)
 {
 	uint64_t until = session_now_us() + LAST_WORDS_MS * 1000;
@@ -792,6 +818,7 @@ static void end(struct session *session)
 	error_set(&err, 0, "the session has ended");
 	jobs_fail_all(session, &err);
 	take_down(session);
+	space_end(session);
 	last_words(session);
 }
 
@@ -826,7 +853,7 @@ static bool say_ready(int fd, const struct error *err, const struct run_result *
 }
 
 /* What whoever made it had open is not for it to hold: a lock, or a pipe whose end others wait for. */
-static void close_inherited(const int *kept, size_t count)
+void session_close_inherited(const int *kept, size_t count)
 {
 	int last = 0;
 
@@ -860,7 +887,7 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	struct error err = {0};
 	int signals, null;
 
-	close_inherited((int[]){place, listener, ready}, 3);
+	session_close_inherited((int[]){place, listener, ready}, 3);
 	null = open("/dev/null", O_RDWR);
 	prctl(PR_SET_NAME, "nsbox-session");
 	setsid();
@@ -869,8 +896,10 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 		dup2(null, i);
 	if (null > 2)
 		close(null);
-	*session = (struct session){.spec = spec,
+	*session = (struct session){.spec = &session->own,
+		.own = *spec,
 		.options = *options,
+		.space = SPACE_NONE,
 		.place = place,
 		.listener = listener,
 		.sandbox = SANDBOX_NONE,
@@ -883,8 +912,9 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	strcpy(session->id, id);
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		session->connections[i] = CONNECTION_NONE;
-	if (hold_layers(spec, &err) < 0 || chdir("/") < 0 || create_sandbox(session, &err) < 0) {
+	if (hold_layers(spec, &err) < 0 || chdir("/") < 0 || create_somewhere(session, &err) < 0) {
 		take_down(session);
+		space_end(session);
 		session_remove(place, id);
 		say_ready(ready, &err, &session->walls);
 		_exit(1);
@@ -892,6 +922,7 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	/* Without somebody who knows its id it would be there for nothing until its time is up. */
 	session->ending = !say_ready(ready, &err, &session->walls);
 	session->claim = ready;
+	space_sweep(session);
 	while (!session->ending)
 		turn(session, signals);
 	end(session);

@@ -20,6 +20,7 @@
 #include "sandbox/stdio.h"
 #include "sandbox/watcher.h"
 #include "session/session.h"
+#include "session/space.h"
 
 struct agent_message;
 struct snapshot;
@@ -109,6 +110,7 @@ struct job {
 	uint64_t kept_bytes, lost_bytes;
 	bool stopped_by_us;
 	int keeper; /* the process id inside of its keeper, as the agent says: a hint, for whom memory is used */
+	uint64_t written_bytes; /* to disks, when it was looked last: see space.c */
 	uint64_t created_us, started_us, deadline_us, end_deadline_us;
 	uint64_t progress_us; /* when the client is told of it next; UINT64_MAX: never */
 	uint64_t hangup_us; /* then it is ended, whose terminal was hung up; UINT64_MAX */
@@ -116,7 +118,8 @@ struct job {
 };
 
 struct session {
-	const struct spec *spec;
+	const struct spec *spec; /* `own`: */
+	struct spec own; /* what it was made of, which owns all but the struct itself, and where its space is */
 	struct session_options options;
 	char id[SESSION_ID_SIZE];
 	int place, listener;
@@ -128,6 +131,7 @@ struct session {
 	int devpts_fd;
 	int tmpfs_fds[1 + SPEC_TMPFS_MAX];
 	size_t tmpfs_count;
+	struct space space;
 	struct watcher watcher;
 	bool watching;
 	uint64_t tick_us;
@@ -145,6 +149,9 @@ uint64_t session_now_us(void);
 
 /* An id for the next thing that the agent is asked for. */
 uint32_t session_next_id(struct session *session);
+
+/* All descriptors from 3 on but `kept`, `count` of them: what whoever made this process had open is not for it to hold. */
+void session_close_inherited(const int *kept, size_t count);
 
 /* --- connections: session.c --- */
 
@@ -196,6 +203,9 @@ bool job_take_message(struct session *session, const struct agent_message *messa
 
 /* Deadlines, and the memory limit where no cgroup holds it. Returns when to come again, at the latest. */
 uint64_t jobs_check_clocks(struct session *session);
+
+/* Ends its command, for a reason of ours; what the agent says of its end comes then. */
+void job_end_command(struct session *session, struct job *job, enum ended_by ended_by);
 
 /* The sandbox is gone. */
 void jobs_fail_all(struct session *session, const struct error *err);

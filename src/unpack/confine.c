@@ -104,7 +104,7 @@ static int attach_layer_and_lowers(
 		return error_set(err, errno, "mounting the layer");
 	if (count == 1)
 		return 0;
-	return tree_overlay(scratch, count, false, err) < 0 ? -1 : 0;
+	return tree_overlay(scratch, count, NULL, err) < 0 ? -1 : 0;
 }
 
 /* Below one tmpfs: the layer at /layer, what is below it at /l/0 (one) or /root (several), which becomes /lower. */

@@ -259,7 +259,7 @@ static void assert_result_keys(const json_t *object)
 		"stderr_bytes", "stderr_omitted_bytes", "stderr_omitted_at", "limits", "limits_hit",
 		"refused", "refused_others", "hint", "usage", "phases", "sandbox", "warnings", "output", "timing", NULL};
 	static const char *const limits[] = {"memory", "pids", "disk", "inodes", "output",
-		"file_size", "cpu", "time", "open_files", NULL};
+		"file_size", "cpu", "time", "host_disk", "open_files", NULL};
 	static const char *const limit[] = {"value", "unit", "enforced_by", NULL};
 	static const char *const usage[] = {"wall_ms", "cpu_user_ms", "cpu_system_ms",
 		"memory_peak_bytes", "pids_peak", "disk_used_bytes", NULL};

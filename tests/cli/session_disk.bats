@@ -1,0 +1,233 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The writable space of a session on disk: files are not memory, the limit holds, others keep their space, and nothing
+# is left.
+
+load helpers
+
+setup() {
+  place=$BATS_TEST_TMPDIR
+  cd "$place"
+  export XDG_RUNTIME_DIR=$place/runtime NSBOX_STORE=$place/store
+  mkdir -m 700 runtime
+}
+
+teardown() {
+  "$nsbox" session stop --all
+  eventually not_running
+}
+
+not_running() {
+  ! pgrep -f "^[^ ]*$nsbox" >/dev/null
+}
+
+# Makes one: its id is in $id.
+session() {
+  id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-} "$@" 2>warnings)
+  [[ $id =~ ^[0-9a-f]{32}$ ]]
+}
+
+disk_session() {
+  session --storage disk "$@"
+  [ "$(info .storage)" = disk ] || skip "$(info .storage_note)"
+}
+
+inside() {
+  observe timeout 60 "$nsbox" session exec "$id" -- "$@"
+}
+
+inside_json() {
+  observe timeout 100 "$nsbox" session exec --json "$id" -- "$@"
+  result=$output
+}
+
+info() {
+  "$nsbox" session ls --json | jq -r ".[] | select(.id == \"$id\") | $1"
+}
+
+nothing_left() {
+  [ -z "$(ls -A store/sessions)" ]
+}
+
+# Files of 2 MiB in /tmp, up to $1.
+many_files() {
+  echo "i=0; while [ \$i -lt $1 ]; do head -c 2097152 /dev/zero >/tmp/\$i || exit 1; i=\$((i+1)); done; echo done"
+}
+
+@test "on disk where that can be, and it is said where" {
+  session
+  [ "$(info .storage)" = disk ] || skip "$(info .storage_note)"
+  [ "$(info .storage_note)" = null ]
+  [ ! -s warnings ]
+  inside sh -c 'echo here >/workspace/file; echo here >/tmp/file; echo here >~/file'
+  space=store/sessions/$id/space
+  [ "$(stat -c %a store/sessions "store/sessions/$id")" = $'700\n700' ]
+  [ "$(cat "$space/workspace/file" "$space/tmp/file")" = $'here\nhere' ]
+  # What is shared is memory, also then.
+  inside stat -f -c %T /dev/shm
+  [ "$output" = tmpfs ]
+  "$nsbox" session stop "$id"
+  nothing_left
+  session --storage memory
+  [ "$(info .storage)" = memory ]
+  [ "$(info .storage_note)" = null ]
+  nothing_left
+  run --separate-stderr "$nsbox" session new --storage paper
+  [ "$status" = 125 ]
+  [ "$stderr" = 'nsbox: --storage: "paper" is neither disk nor memory' ]
+}
+
+@test "in memory where it cannot be on disk: told to who asked" {
+  NSBOX_STORE=/dev/shm/nsbox-test-$$ session --storage disk
+  [ "$(info .storage)" = memory ]
+  [ "$(info .storage_note)" = "/dev/shm/nsbox-test-$$ is in memory itself" ]
+  grep -q "the writable space is in memory, not on disk: /dev/shm/nsbox-test-$$ is in memory itself" warnings
+  inside sh -c 'echo works >file; cat file'
+  [ "$output" = works ]
+  NSBOX_STORE=/dev/shm/nsbox-test-$$ session
+  [ "$(info .storage)" = memory ]
+  ! grep "on disk" warnings
+  rm -r /dev/shm/nsbox-test-$$
+  XDG_DATA_HOME='' HOME='' NSBOX_STORE='' session
+  [ "$(info .storage_note)" = "there is no place for images: neither NSBOX_STORE, XDG_DATA_HOME nor HOME is set" ]
+}
+
+@test "files are not memory" {
+  disk_session -m 64m --disk 1g
+  inside_json sh -c 'head -c 500000000 /dev/zero >big; stat -c %s big'
+  is .ended_by exited
+  is .stdout 500000000
+  holds '.limits_hit == []'
+  holds '.usage.disk_used_bytes > 500000000'
+  holds '.limits.disk.enforced_by == "watcher" and .limits.host_disk.value > 0'
+}
+
+@test "the limit: who writes is ended, who does not write is not" {
+  disk_session --disk 32m
+  idle=$("$nsbox" session exec -d "$id" sh -c 'while :; do sleep 0.1; done')
+  inside_json sh -c "$(many_files 1000)"
+  is .ended_by disk
+  [ "$status" = 137 ]
+  is '.limits_hit[0].limit' disk
+  is '.limits_hit[0].known_from' watcher
+  [[ $(of .message) = "killed: writable space of 32 MiB is full ("*" used, known from watcher); raise it with --disk" ]]
+  holds '.usage.disk_used_bytes < 600000000'
+  [ "$("$nsbox" session ps --json "$id" | jq ".[] | select(.process == $idle) | .running")" = true ]
+  # Reading and deleting go on, and so does writing then.
+  inside sh -c 'ls /tmp | wc -l; head -c 10000000 /dev/zero >/workspace/more'
+  [[ $output -gt 10 ]]
+  [[ $stderr = *"File size limit exceeded"*"writable space of 32 MiB is full"* ]]
+  observe "$nsbox" session cp "$load" "$id:copy"
+  [ "$status" = 125 ]
+  [[ $stderr = *"the writable space of 32 MiB is full: No space left on device"* ]]
+  inside sh -c 'rm /tmp/* /workspace/*'
+  [ "$status" = 0 ]
+  inside sh -c 'head -c 10000000 /dev/zero >/workspace/more; stat -c %s more'
+  [ "$output" = 10000000 ]
+  [ -z "$stderr" ]
+  "$nsbox" session cp "$load" "$id:copy"
+  [ "$("$nsbox" session ps --json "$id" | jq ".[] | select(.process == $idle) | .running")" = true ]
+}
+
+@test "the limit: one file, which the kernel stops" {
+  disk_session --disk 16m
+  inside_json python3 -c 'open("big", "wb").write(bytes(100 << 20))'
+  holds '.limits_hit[0].limit == "disk"'
+  inside stat -c %s big
+  [ "$output" = 16777216 ]
+}
+
+@test "the limit: what is hidden counts, too" {
+  disk_session --disk 32m
+  # In a directory that is closed to its owner.
+  inside_json sh -c "mkdir /tmp/a; cd /tmp/a; chmod 0 /tmp/a; i=0; while [ \$i -lt 1000 ]; do head -c 2097152 /dev/zero >\$i; i=\$((i+1)); done"
+  [ "$(of .ended_by)" = disk ] || [ "$(of '.usage.disk_used_bytes < 30000000')" = true ]
+  inside sh -c 'chmod 755 /tmp/a; rm -r /tmp/a'
+  # Without a name.
+  inside_json python3 -c '
+files = []
+for i in range(500):
+    files.append(open("gone", "wb"))
+    import os
+    os.unlink("gone")
+    files[-1].write(bytes(2 << 20))
+    files[-1].flush()'
+  is .ended_by disk
+  # With several names it counts once.
+  inside_json sh -c 'head -c 20000000 /dev/zero >one; for i in 1 2 3 4 5 6 7; do ln one name$i; done'
+  is .ended_by exited
+  holds '.limits_hit == []'
+  holds '.usage.disk_used_bytes > 20000000 and .usage.disk_used_bytes < 30000000'
+}
+
+@test "the limit: names" {
+  disk_session --disk 4m
+  inside_json python3 -c 'for i in range(500000): open("/tmp/%d" % i, "w").close()'
+  is '.limits_hit[0].limit' inodes
+  [ "$(of .ended_by)" = disk ] || is .ended_by exited
+}
+
+@test "the limit: nothing is reserved in advance" {
+  disk_session --disk 32m
+  inside python3 -c '
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+f = os.open("file", os.O_RDWR | os.O_CREAT)
+os.write(f, bytes(8192))
+for mode in (0, 1, 16, 2 | 1):
+    r = libc.fallocate(f, mode, ctypes.c_long(0), ctypes.c_long(4096))
+    print(mode, r, os.strerror(ctypes.get_errno()) if r else "")
+os.posix_fallocate(f, 0, 100000)
+print(os.fstat(f).st_size)'
+  [ "$output" = $'0 -1 Operation not supported\n1 -1 Operation not supported\n16 -1 Operation not supported\n3 0 \n100000' ]
+}
+
+@test "nothing is left: deep, closed, many" {
+  disk_session
+  inside sh -c 'mkdir -p a/b; echo x >a/b/c; chmod 0 a/b a; mkfifo fifo; ln -s /etc link'
+  inside python3 -c '
+import os
+for i in range(3000):
+    os.mkdir("d")
+    os.chdir("d")
+open("bottom", "w").close()'
+  [ "$status" = 0 ]
+  "$nsbox" session stop "$id"
+  eventually nothing_left
+  session --disk 1g
+  inside python3 -c '
+for i in range(60000): open("/tmp/%d" % i, "w").close()'
+  "$nsbox" session stop "$id"
+  eventually nothing_left
+}
+
+@test "nothing is left: whatever is killed, at any moment" {
+  disk_session
+  # The supervisors are forks of who made them: they are killed as well.
+  for moment in 0 1 2 3 5 8 13 20 40 80; do
+    "$nsbox" session new --storage disk >/dev/null 2>&1 &
+    maker=$!
+    sleep "$(printf '0.%03d' "$moment")"
+    pkill -9 -f "^[^ ]*$nsbox session new" || true
+    wait "$maker" || true
+  done
+  session
+  inside sh -c 'head -c 3000000 /dev/zero >file'
+  only_ours() { [ "$(ls store/sessions)" = "$id" ]; }
+  eventually only_ours
+  kill -9 "$(info .supervisor)"
+  session
+  eventually only_ours
+  # Two at once do not take each other's.
+  first=$id
+  for _ in 1 2 3 4; do
+    "$nsbox" session new --storage disk >>made 2>/dev/null &
+  done
+  wait
+  left_all() { [ "$(ls store/sessions | sort)" = "$(sort made <(echo "$first"))" ]; }
+  eventually left_all
+  while read -r id; do
+    inside sh -c 'echo works >file; cat file'
+    [ "$output" = works ]
+  done <made
+}
