@@ -41,6 +41,7 @@ static const char help[] =
 	"  ls      list sessions\n"
 	"  ps      list the commands of a session\n"
 	"  logs    show what a command in the background wrote\n"
+	"  input   write to the standard input of one\n"
 	"  kill    send a signal to one, or end it\n"
 	"  cp      copy a file into a session or out of it\n"
 	"  stop    end sessions, with all that is in them\n"
@@ -71,6 +72,7 @@ static const char exec_help[] =
 	"      --lang LANGUAGE       COMMAND is a file here with a program in that language, - for standard input\n"
 	"  -c, --code CODE           the program is CODE, and all that is given are its arguments\n"
 	"  -d, --detach              in the background: print the number of the process, and do not wait\n"
+	"  -i, --interactive         with --detach: keep its standard input open, for nsbox session input\n"
 	"  -t, --tty                 on a terminal of its own, which yours shows\n"
 	"  -e, --env NAME=VALUE      set a variable\n"
 	"  -w, --workdir DIR         start in DIR\n"
@@ -113,6 +115,15 @@ static const char logs_help[] =
 	"  -f, --follow  go on until it ends; the exit status is the command's then\n"
 	"      --help    print this help\n";
 
+static const char input_help[] =
+	"Usage: nsbox session input [OPTION]… ID PROCESS [TEXT]\n"
+	"Writes a line to the standard input of a command that exec --detach --interactive has started. With - for TEXT it is\n"
+	"what comes from standard input, as it is.\n"
+	"\n"
+	"  -n, --no-newline  TEXT alone, without the end of a line\n"
+	"      --close       close its standard input afterwards\n"
+	"      --help        print this help\n";
+
 static const char kill_help[] =
 	"Usage: nsbox session kill [OPTION]… ID PROCESS\n"
 	"Ends a command and all that it has started.\n"
@@ -136,11 +147,15 @@ static const char stop_help[] = "Usage: nsbox session stop [OPTION]… ID…\n"
 enum {
 	COPY_PIECE = 4 << 20, /* bytes of a file in one request */
 	LOGS_WAIT_MS = 10 * 1000,
+	INPUT_PIECE = 64 << 10,      /* bytes in one request */
+	INPUT_PENDING_MAX = 512 << 10, /* where the command has so much to read, no more is sent to it */
+	INPUT_PAUSE_MS = 20,
 	SENTENCE_MAX = 2048,
 	OPTION_HELP = 256,
 	OPTION_JSON,
 	OPTION_TIMEOUT,
 	OPTION_ALL,
+	OPTION_CLOSE,
 	OPTION_LANG,
 	OPTION_CHANGES,
 };
@@ -363,20 +378,20 @@ static int command_new(int argc, char **argv)
 
 struct exec_options {
 	struct spec spec; /* its one exec */
-	bool detach, json, tty, changes;
+	bool detach, interactive, json, tty, changes;
 	const char *language, *code; /* of a program; NULL: it is a command */
 	json_t *program;             /* or NULL */
 };
 
 /* Of exec's options a shell has those that say how its command is run. */
-static const char *const exec_letters = "+:c:dte:w:h", *const shell_letters = "+:e:w:h";
+static const char *const exec_letters = "+:c:dite:w:h", *const shell_letters = "+:e:w:h";
 
 /* `command`: exec or shell. Returns 1 where help is asked for. */
 static int parse_exec(int argc, char **argv, const char *command, struct exec_options *ret, struct error *err)
 {
 	bool shell = strcmp(command, "shell") == 0;
 	static const struct option longs[] = {{"detach", no_argument, NULL, 'd'},
-		{"tty", no_argument, NULL, 't'},
+		{"interactive", no_argument, NULL, 'i'}, {"tty", no_argument, NULL, 't'},
 		{"env", required_argument, NULL, 'e'}, {"workdir", required_argument, NULL, 'w'},
 		{"timeout", required_argument, NULL, OPTION_TIMEOUT},
 		{"lang", required_argument, NULL, OPTION_LANG},
@@ -394,6 +409,9 @@ static int parse_exec(int argc, char **argv, const char *command, struct exec_op
 		switch (option) {
 		case 'd':
 			ret->detach = true;
+			break;
+		case 'i':
+			ret->interactive = true;
 			break;
 		case 't':
 			ret->tty = true;
@@ -558,8 +576,10 @@ static int run_on_terminal(const char *id, struct exec_options *options, struct 
 static int run_exec(const char *id, struct exec_options *options, struct error *err)
 {
 	static const int streams[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
-	json_t *request = json_pack("{s:s, s:o, s:b, s:b}", "op", "exec", "spec",
-		spec_to_json(&options->spec), "background", options->detach, "changes", options->changes);
+	/* Somebody who waits has it carried anyway. */
+	json_t *request = json_pack("{s:s, s:o, s:b, s:b, s:b}", "op", "exec", "spec", spec_to_json(&options->spec),
+		"background", options->detach, "stdin_open", options->detach && options->interactive, "changes",
+		options->changes);
 	json_t *result;
 	int status;
 
@@ -950,6 +970,95 @@ static int command_kill(int argc, char **argv)
 	return 0;
 }
 
+/* --- input --- */
+
+/* Returns how much the command has still to read, or -1. */
+static json_int_t write_input(const char *id, json_int_t process, const void *data, size_t length, bool close,
+	struct error *err)
+{
+	cleanup_free char *encoded = base64_encode(data, length);
+	json_t *answer = ask(id,
+		json_pack("{s:s, s:I, s:s, s:b}", "op", "input", "process", process, "data", encoded, "close", close),
+		NULL, err);
+	json_int_t pending = answer ? json_integer_value(json_object_get(answer, "pending")) : -1;
+
+	json_decref(answer);
+	return pending;
+}
+
+/* As it comes, and not faster than the command reads it. */
+static int carry_input(const char *id, json_int_t process, struct error *err)
+{
+	char piece[INPUT_PIECE];
+	json_int_t pending = 0;
+	ssize_t n;
+
+	while (pending >= 0 && (n = read(STDIN_FILENO, piece, sizeof piece)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(err, errno, "reading standard input");
+		pending = write_input(id, process, piece, (size_t)n, false, err);
+		while (pending > INPUT_PENDING_MAX) {
+			usleep(INPUT_PAUSE_MS * 1000);
+			pending = write_input(id, process, "", 0, false, err);
+		}
+	}
+	return pending < 0 ? -1 : 0;
+}
+
+struct input_options {
+	bool close, no_newline;
+};
+
+static int give_input(const char *id, json_int_t process, const char *text, const struct input_options *options,
+	struct error *err)
+{
+	cleanup_free char *line = NULL;
+
+	if (text && strcmp(text, "-") == 0) {
+		if (carry_input(id, process, err) < 0)
+			return -1;
+		return options->close && write_input(id, process, "", 0, true, err) < 0 ? -1 : 0;
+	}
+	line = xasprintf("%s%s", text ?: "", text && !options->no_newline ? "\n" : "");
+	return write_input(id, process, line, strlen(line), options->close, err) < 0 ? -1 : 0;
+}
+
+static int command_input(int argc, char **argv)
+{
+	static const struct option longs[] = {{"no-newline", no_argument, NULL, 'n'},
+		{"close", no_argument, NULL, OPTION_CLOSE}, {"help", no_argument, NULL, OPTION_HELP}, {0}};
+	struct input_options options = {.close = false};
+	struct error err = {0};
+	json_int_t process;
+	int option, r;
+
+	while ((option = getopt_long(argc, argv, ":nh", longs, NULL)) != -1)
+		switch (option) {
+		case 'n':
+			options.no_newline = true;
+			break;
+		case OPTION_CLOSE:
+			options.close = true;
+			break;
+		case 'h':
+		case OPTION_HELP:
+			return print_help(input_help);
+		default:
+			refuse_option(option, argv, "input", &err);
+			return fail(&err);
+		}
+	if (argc - optind != 3 && (argc - optind != 2 || !options.close))
+		r = error_set(&err, 0,
+			"nsbox session input takes an id, the number of a process, and a text or --close; see nsbox session input --help");
+	else
+		r = parse_process(argv[optind + 1], &process, &err);
+	if (r == 0)
+		r = give_input(argv[optind], process, argv[optind + 2], &options, &err);
+	return r < 0 ? fail(&err) : 0;
+}
+
 /* --- cp --- */
 
 /* «ID:PATH»: *ret_id is malloc'd. NULL: a file of the host. */
@@ -1196,6 +1305,7 @@ static const struct {
 	{"ls", command_ls},
 	{"ps", command_ps},
 	{"logs", command_logs},
+	{"input", command_input},
 	{"kill", command_kill},
 	{"cp", command_cp},
 	{"stop", command_stop},

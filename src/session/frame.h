@@ -22,7 +22,8 @@ enum frame_type {
 	 */
 	FRAME_PULL,
 	FRAME_CREATE, /* server → supervisor: see runner_create */
-	FRAME_PROGRESS, /* supervisor → server */
+	/* From here on also between a session and its clients, which may be another nsbox: the numbers stay. */
+	FRAME_PROGRESS = 16, /* supervisor → server */
 	FRAME_RESULT,
 	FRAME_REQUEST, /* client → session (session.h) */
 	FRAME_FAILURE, /* {"text": string, "hint": string}: there was no run */

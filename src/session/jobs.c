@@ -46,6 +46,7 @@ void job_free(struct job *job)
 	for (int i = 0; i < 2; i++)
 		capture_free(&job->captures[i]);
 	close_fd(&job->kept);
+	input_free(&job->input);
 	for (int i = 0; i < 3; i++)
 		close_fd(&job->streams[i]);
 	free(job->content);
@@ -59,6 +60,7 @@ void job_free(struct job *job)
 	*job = (struct job){.state = JOB_FREE,
 		.kept = -1,
 		.streams = {-1, -1, -1},
+		.input = INPUT_NONE,
 		.work = FILE_WORK_NONE,
 		.stdio = STDIO_NONE};
 }
@@ -70,6 +72,7 @@ static struct job *occupy(struct session *session, struct job *job)
 		.work = FILE_WORK_NONE,
 		.stdio = STDIO_NONE,
 		.streams = {-1, -1, -1},
+		.input = INPUT_NONE,
 		.kept = -1,
 		.deadline_us = UINT64_MAX,
 		.end_deadline_us = UINT64_MAX,
@@ -222,6 +225,12 @@ static void answer_result(struct job *job)
 	answer_with(job->connection, object, fds, count);
 }
 
+static void end_background(struct job *job)
+{
+	job->state = JOB_DONE;
+	input_free(&job->input);
+}
+
 static void finish_job(struct session *session, struct job *job)
 {
 	if (changes_look_after(session, job))
@@ -233,7 +242,7 @@ static void finish_job(struct session *session, struct job *job)
 	job->connection = NULL;
 	remove_made(session, job);
 	if (job->background && !job->cancelled)
-		job->state = JOB_DONE;
+		end_background(job);
 	else
 		job_free(job);
 }
@@ -406,6 +415,7 @@ static int prepare_terminal(struct session *session, struct job *job, struct err
 static int send_command(struct session *session, struct job *job, struct error *err)
 {
 	struct exec_spec *exec = &job->spec.execs[job->index];
+	bool opens_input, has_data;
 
 	space_before_command(session);
 	if (job->terminal)
@@ -420,8 +430,18 @@ static int send_command(struct session *session, struct job *job, struct error *
 	/* There is no standard input of the caller's here. */
 	if (exec->stdin_kind == STDIN_INHERIT)
 		exec->stdin_kind = STDIN_NULL;
+	/* What comes before the last is a compiler, which has nothing to read. */
+	opens_input = job->input.reader >= 0 && job->index + 1 == job->spec.execs_count;
+	has_data = opens_input && exec->stdin_kind == STDIN_DATA;
+	if (opens_input)
+		exec->stdin_kind = STDIN_NULL;
 	if (stdio_prepare(exec, true, false, false, &job->stdio, err) < 0)
 		return -1;
+	if (opens_input) {
+		close_fd(&job->stdio.child[0]);
+		job->stdio.child[0] =
+			input_start(&job->input, exec->stdin_data, has_data ? exec->stdin_length : 0);
+	}
 	return sandbox_start(&session->sandbox, job->id, exec, false, &job->stdio, err);
 }
 
@@ -745,6 +765,16 @@ static int take_terminal(const struct connection *connection, struct job *job, c
 	return 0;
 }
 
+/* {"op": "exec", "stdin_open": true} */
+static int take_input(struct job *job, const json_t *request, struct error *err)
+{
+	if (!json_is_true(json_object_get(request, "stdin_open")))
+		return 0;
+	if (!job->background)
+		return error_set(err, 0, "standard input stays open for commands in the background only");
+	return input_open(&job->input, err);
+}
+
 void job_exec(struct session *session, struct connection *connection, const json_t *request)
 {
 	struct error err = {0};
@@ -753,7 +783,7 @@ void job_exec(struct session *session, struct connection *connection, const json
 	if (job)
 		job->process = ++session->next_process;
 	if (!job || take_request(session, job, request, &err) < 0 ||
-		take_terminal(connection, job, request, &err) < 0) {
+		take_terminal(connection, job, request, &err) < 0 || take_input(job, request, &err) < 0) {
 		answer_failure(connection, &err);
 		if (job)
 			job_free(job);
@@ -830,6 +860,7 @@ size_t job_fill_poll(struct job *job, struct pollfd *ret)
 		return 0;
 	for (int i = 0; i < 2; i++)
 		ret[count++] = (struct pollfd){.fd = job->stdio.captured[i], .events = POLLIN};
+	ret[count++] = input_pollfd(&job->input);
 	for (size_t i = 0; i < job->stdio.relays_count; i++) {
 		relay_pollfds(&job->stdio.relays[i], &ret[count]);
 		count += RELAY_POLLFDS;
@@ -877,8 +908,9 @@ void job_handle_poll(
 	for (int i = 0; i < 2; i++)
 		if (fds[i].revents && job->stdio.captured[i] >= 0)
 			read_captured(job, i);
-	for (size_t i = 0; i < job->stdio.relays_count && 2 + (i + 1) * RELAY_POLLFDS <= count; i++)
-		relay_step(&job->stdio.relays[i], &fds[2 + i * RELAY_POLLFDS]);
+	input_step(&job->input, fds[2].revents);
+	for (size_t i = 0; i < job->stdio.relays_count && 3 + (i + 1) * RELAY_POLLFDS <= count; i++)
+		relay_step(&job->stdio.relays[i], &fds[3 + i * RELAY_POLLFDS]);
 	if (job->state == JOB_DRAINING && !output_pending(job))
 		go_on(session, job);
 }

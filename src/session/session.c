@@ -345,6 +345,13 @@ static void handle_request(
 		file_request(session, connection, request);
 	} else if (strcmp(op, "output") == 0) {
 		request_output(session, connection, request);
+	} else if (strcmp(op, "input") == 0) {
+		struct job *job = named_process(session, request, &err);
+
+		if (job)
+			input_request(job, connection, request);
+		else
+			answer_failure(connection, &err);
 	} else if (strcmp(op, "signal") == 0) {
 		request_signal(session, connection, request);
 	} else if (strcmp(op, "stop") == 0) {

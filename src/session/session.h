@@ -23,14 +23,17 @@
  *     the same with "program": {…}, see program.h: the spec's one command has its arguments, and what else there is
  *                         to a command
  *     the same with "changes": true: the result has "changes" too, what is different in /workspace (snapshot.h)
- *     the same with "background": true → {"process": N} at once
+ *     the same with "background": true → {"process": N} at once; with "stdin_open": true as well, its standard input
+ *                         is a pipe that "input" writes to, after what the spec has for it
  *     the same with "terminal": {"rows": R, "columns": C}
  *                         A frame FRAME_TERMINAL comes first, with a descriptor: the master of the terminal that the
  *                         command has for its three. Nothing of it is in the result. Closed before the end, the
  *                         connection leaves the command two seconds for SIGHUP, which the master's end makes.
  *     {"op": "output", "process": N, "offset": B, "limit": L, "wait_ms": T}
  *                         → {"output": BASE64, "kept": B, "offset": B, "next": B, "ended": bool, and how, as "exec" says it}
- *     {"op": "signal", "process": N, "signal": S}, {"op": "input", "process": N, "data": BASE64, "close": bool}
+ *     {"op": "signal", "process": N, "signal": S}
+ *     {"op": "input", "process": N, "data": BASE64, "close": bool}
+ *                         → {"pending": B}: bytes that it has not read yet, of which no more than 1 MiB are kept
  *     {"op": "file", "kind": "read"|"write"|…, "path", …}  see files.h
  */
 

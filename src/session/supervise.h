@@ -58,6 +58,20 @@ struct file_work {
 
 #define FILE_WORK_NONE ((struct file_work){.channel = -1})
 
+enum input_end { INPUT_NEVER /* it was not open */, INPUT_CLOSED /* by a client */, INPUT_READER_GONE };
+
+/* Standard input of a command in the background. */
+struct input {
+	int writer;   /* our end, non-blocking; -1: see `end` */
+	int reader;   /* until the command has it; then -1 */
+	uint8_t *data; /* owned: what the pipe has not taken are `length` bytes from `start` on */
+	size_t start, length;
+	bool close; /* once all is written */
+	enum input_end end;
+};
+
+#define INPUT_NONE ((struct input){.writer = -1, .reader = -1})
+
 enum job_state {
 	JOB_FREE,
 	JOB_FILE,    /* a client's work on files */
@@ -106,6 +120,7 @@ struct job {
 	struct capture captures[2];
 	int streams
 		[3]; /* the client's, where it gave some: what the command reads and writes is carried */
+	struct input input; /* background, with "stdin_open" */
 	int kept; /* background: a file with its output, both streams as they came; -1 */
 	uint64_t kept_bytes, lost_bytes;
 	bool stopped_by_us;
@@ -166,6 +181,23 @@ void answer_failure(struct connection *connection, const struct error *err);
 /* Hands over the master of a terminal, before the answer. Returns 0, or -1 where the client takes nothing. */
 int give_terminal(struct connection *connection, int master);
 
+/* --- standard input that stays open: input.c --- */
+
+int input_open(struct input *input, struct error *err);
+void input_free(struct input *input);
+
+/* The command's end, which is the caller's now; it reads `data` before all else. */
+int input_start(struct input *input, const void *data, size_t length);
+
+/* Takes all of it, to be written when the command reads, or fails and takes nothing. `close`: no more comes after it. */
+int input_add(struct job *job, const void *data, size_t length, bool close, struct error *err);
+
+struct pollfd input_pollfd(const struct input *input);
+void input_step(struct input *input, short events);
+
+/* {"op": "input"} */
+void input_request(struct job *job, struct connection *connection, const json_t *request);
+
 /* --- terminals: terminals.c --- */
 
 /*
@@ -193,7 +225,7 @@ struct job *job_by_process(struct session *session, uint32_t process);
 json_t *job_describe(const struct job *job);
 
 /* At most JOB_POLLFDS descriptors; returns how many were filled. */
-enum { JOB_POLLFDS = 3 + 3 * RELAY_POLLFDS };
+enum { JOB_POLLFDS = 3 + 3 * RELAY_POLLFDS /* work on files, or: captured output, input, relays */ };
 size_t job_fill_poll(struct job *job, struct pollfd *ret);
 void job_handle_poll(
 	struct session *session, struct job *job, const struct pollfd *fds, size_t count);

@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Sessions: what goes into them and comes out of them. Nobody who does not take or give what he should holds a session up.
+
+load helpers
+
+setup() {
+  place=$BATS_TEST_TMPDIR
+  cd "$place"
+  export XDG_RUNTIME_DIR=$place/runtime
+  mkdir -m 700 runtime
+  id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-})
+}
+
+teardown() {
+  "$nsbox" session stop --all
+  eventually not_running
+}
+
+not_running() {
+  ! pgrep -f "^[^ ]*$nsbox" >/dev/null
+}
+
+inside() {
+  timeout 60 "$nsbox" session exec "$id" -- "$@" </dev/null
+}
+
+input() {
+  observe timeout 20 "$nsbox" session input "$@"
+}
+
+# Whether what process $1 has written is $2.
+wrote() {
+  [ "$("$nsbox" session logs "$id" "$1")" = "$2" ]
+}
+
+# One request as a Python expression, as it goes over the wire; the answer is printed.
+request() {
+  timeout 60 python3 - "$XDG_RUNTIME_DIR/nsbox/sessions/$id" "$1" <<'END'
+import base64, json, socket, struct, sys
+body = json.dumps(eval(sys.argv[2])).encode()
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(struct.pack("II", 18, len(body)) + body)
+f = s.makefile("rb")
+kind, length = struct.unpack("II", f.read(8))
+print(f.read(length).decode())
+END
+}
+
+@test "input: lines, bytes and the end of it" {
+  process=$("$nsbox" session exec -d -i "$id" sh -c 'while read -r line; do echo "got $line"; done; echo end')
+  input "$id" "$process" 'one  line\'
+  [ "$status" = 0 ]
+  eventually wrote "$process" 'got one  line\'
+  input -n "$id" "$process" 'two '
+  input "$id" "$process" lines
+  eventually wrote "$process" $'got one  line\\\ngot two lines'
+  printf 'three\nfour\n' | "$nsbox" session input "$id" "$process" -
+  eventually wrote "$process" $'got one  line\\\ngot two lines\ngot three\ngot four'
+  input --close "$id" "$process"
+  run timeout 20 "$nsbox" session logs -f "$id" "$process"
+  [ "$status" = 0 ]
+  [ "${lines[-1]}" = end ]
+  # Bytes of any kind, and more of them than any pipe takes.
+  head -c 5000000 /dev/urandom >bytes
+  process=$("$nsbox" session exec -d -i "$id" sh -c 'sleep 1; sha256sum')
+  "$nsbox" session input --close "$id" "$process" - <bytes
+  run timeout 20 "$nsbox" session logs -f "$id" "$process"
+  [ "${output%% *}" = "$(sha256sum <bytes | cut -d ' ' -f 1)" ]
+}
+
+@test "input: where there is none, that is said" {
+  process=$("$nsbox" session exec -d "$id" sh -c 'cat; echo empty; sleep 1000')
+  eventually wrote "$process" empty
+  input "$id" "$process" text
+  [ "$status" = 125 ]
+  [[ $stderr = "nsbox: the standard input of process $process is not open"* ]]
+  process=$("$nsbox" session exec -d -i "$id" sh -c 'exec <&-; echo closed; sleep 1000')
+  eventually wrote "$process" closed
+  input "$id" "$process" text
+  [ "$status" = 125 ]
+  [ "$stderr" = "nsbox: process $process has closed its standard input" ]
+  process=$("$nsbox" session exec -d -i "$id" sleep 1000)
+  input --close "$id" "$process" text
+  [ "$status" = 0 ]
+  input "$id" "$process" text
+  [ "$stderr" = "nsbox: the standard input of process $process was closed" ]
+  process=$("$nsbox" session exec -d -i "$id" true)
+  "$nsbox" session logs -f "$id" "$process"
+  input "$id" "$process" text
+  [ "$stderr" = "nsbox: process $process has ended" ]
+  input "$id" 99 text
+  [[ $stderr = "nsbox: the session has no process 99"* ]]
+  input "$id" 99
+  [ "$status" = 125 ]
+}
+
+@test "input: what is not read is kept, no more than 1 MiB of it, and nobody waits" {
+  process=$("$nsbox" session exec -d -i "$id" sh -c 'until [ -e go ]; do sleep 0.1; done; wc -c')
+  megabyte="{'op': 'input', 'process': $process, 'data': base64.b64encode(bytes(1 << 20)).decode()}"
+  run request "$megabyte"
+  [[ $output = *pending* ]]
+  pending=$(jq .pending <<<"$output")
+  ((pending > 900000 && pending < 1 << 20))
+  run request "$megabyte"
+  [[ $output = *"process $process has $pending bytes of its standard input still to read, and no more than 1 MiB are kept"* ]]
+  run request "{'op': 'input', 'process': $process, 'data': base64.b64encode(bytes((1 << 20) + 1)).decode()}"
+  [[ $output = *"at most 1 MiB"* ]]
+  run request "{'op': 'input', 'process': $process, 'data': '%%'}"
+  [[ $output = *"not base64"* ]]
+  [ "$(inside echo there)" = there ]
+  input --close "$id" "$process" end
+  inside touch go
+  run timeout 20 "$nsbox" session logs -f "$id" "$process"
+  [ "$output" = $(((1 << 20) + 4)) ]
+}
+
+@test "input: after that of the request, and while there is no command yet" {
+  "$nsbox" run --print-spec cat | jq '.execs[0] += {stdin: "data", stdin_data: "first\n", timeout_ms: 0}' >spec
+  run request "{'op': 'exec', 'background': True, 'stdin_open': True, 'spec': json.load(open('spec'))}"
+  process=$(jq .process <<<"$output")
+  [ "$process" -ge 1 ]
+  input --close "$id" "$process" second
+  run timeout 20 "$nsbox" session logs -f "$id" "$process"
+  [ "$output" = $'first\nsecond' ]
+  run request "{'op': 'exec', 'stdin_open': True, 'spec': json.load(open('spec'))}"
+  [[ $output = *"in the background only"* ]]
+}
