@@ -53,8 +53,11 @@ exists() {
 }
 
 @test "keys: an interrupt, a stop and an end of file reach the job in the foreground" {
-  at_shell 'wait:# ' 'type:PS1=; cat; echo "cat: $?"\r' pause:300 'type:\x03' 'wait:^C' 'type:sleep 1000\r' pause:300 'type:\x1a' 'wait:Stopped' \
-    'type:kill %1; echo after\r' 'wait:after' 'type:cat; echo "the end: $?"\r' pause:300 'type:a line\r\x04' 'wait:the end: 0' 'type:exit 3\r'
+  # What is waited for is never what was typed: that comes back as well.
+  at_shell 'wait:# ' 'type:PS1="p"rompt:\r' wait:prompt: 'type:sh -c "echo r""eady; exec cat"\r' wait:ready 'type:\x03' wait:prompt: \
+    'type:sh -c "echo r""eady; exec sleep 1000"\r' wait:ready 'type:\x1a' wait:Stopped wait:prompt: \
+    'type:kill %1; echo "a"fter\r' wait:after 'type:sh -c "echo r""eady; exec cat"; echo "the end": $?\r' wait:ready \
+    'type:a line\r\x04' 'wait:the end: 0' 'type:exit 3\r'
   [ "$status" = 3 ]
 }
 
