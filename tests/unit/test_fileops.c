@@ -1155,18 +1155,26 @@ static void deep_trees_are_scanned_as_far_as_can_be(void **state)
 static void a_settled_scan_outlasts_the_time_of_files(void **state)
 {
 	struct fileop_node node, later;
+	bool coarse, settled = true;
 
 	assert_int_equal(mkdir("t", 0755), 0);
-	make("t/a", "1");
-	at = 0;
-	ASK(FILEOP_SCAN, .path = "t", .limit = 10, .offset = SCAN_MS, .flags = FILEOP_SETTLED);
-	expect_directory(1, 0);
-	node = expect_node("a", S_IFREG);
-	make("t/a", "2");
-	scan("t", 10, SCAN_MS);
-	expect_directory(1, 0);
-	later = expect_node("a", S_IFREG);
-	assert_true(later.ctime_ns > node.ctime_ns);
+	/* On every kernel one whose files have the time of the last tick. */
+	coarse = mount("none", "t", "ramfs", 0, "mode=777") == 0;
+	for (int i = 0; i < 10; i++) {
+		make("t/a", "1");
+		at = 0;
+		ASK(FILEOP_SCAN, .path = "t", .limit = 10, .offset = SCAN_MS, .flags = FILEOP_SETTLED);
+		expect_directory(1, 0);
+		node = expect_node("a", S_IFREG);
+		make("t/a", "2");
+		scan("t", 10, SCAN_MS);
+		expect_directory(1, 0);
+		later = expect_node("a", S_IFREG);
+		settled &= later.ctime_ns > node.ctime_ns;
+	}
+	if (coarse)
+		assert_int_equal(umount("t"), 0);
+	assert_true(settled);
 }
 
 /* --- deleting --- */
