@@ -4,7 +4,8 @@
  *
  *     initialize, ping                              the era of connections, until 2025-11-25
  *     server/discover, tasks/get, _update, _cancel  the stateless era, 2026-07-28
- *     tools/list, tools/call, resources/list, resources/read, resources/templates/list, prompts/list
+ *     tools/list, tools/call, resources/list, resources/read, resources/templates/list, prompts/list,
+ *     completion/complete
  *
  * A request whose _meta has a revision is of the stateless era, whatever came before it; one without is of
  * the connection, unless that was never initialized and has carried requests of the stateless era: then its
@@ -16,6 +17,7 @@
 
 #include "config/config.h"
 #include "mcp/jsonrpc.h"
+#include "mcp/sandbox_resources.h"
 #include "mcp/serve.h"
 #include "mcp/server.h"
 #include "mcp/tools.h"
@@ -25,7 +27,6 @@
 enum {
 	UNSUPPORTED_VERSION = -32022,
 	MISSING_CAPABILITY = -32021,
-	RESOURCE_NOT_FOUND = -32002, /* until 2025-11-25; then invalid params */
 };
 
 struct request {
@@ -40,8 +41,9 @@ static const char instructions[] =
 	"execute_code runs code in a fresh sandbox: no network, no access to the host's files, "
 	"limits on memory, time, processes and disk; nothing is kept from one call to the next. "
 	"Pass input as files or stdin, and print what you want to see; images that the code writes "
-	"into its working directory are returned. list_languages tells which languages are there, "
-	"test_sandbox what works.";
+	"into its working directory are returned. For work in several steps, sandbox_initialize makes a "
+	"sandbox whose files stay, in which sandbox_exec runs code and commands, also in the background; "
+	"sandbox_stop ends it. list_languages tells which languages are there, test_sandbox what works.";
 
 static void reply(
 	struct server *server, const struct request *request, enum result_kind kind, json_t *result)
@@ -59,6 +61,8 @@ static json_t *capabilities(enum revision revision)
 {
 	json_t *object = json_pack("{s:{}, s:{}, s:{}}", "tools", "resources", "prompts");
 
+	if (revision >= REVISION_2025_03_26)
+		json_object_set_new(object, "completions", json_object());
 	if (revision >= REVISION_2026_07_28)
 		json_object_set_new(
 			object, "extensions", json_pack("{s:{}}", "io.modelcontextprotocol/tasks"));
@@ -124,22 +128,55 @@ static void answer_tools_list(struct server *server, const struct request *reque
 
 static void answer_resources_list(struct server *server, const struct request *request)
 {
-	if (!has_cursor(server, request))
-		reply(server, request, RESULT_PRIVATE,
-			json_pack("{s:o}", "resources", outputs_list(&server->outputs)));
+	json_t *list;
+
+	if (has_cursor(server, request))
+		return;
+	list = outputs_list(&server->outputs);
+	sandbox_resources_add(list);
+	reply(server, request, RESULT_PRIVATE, json_pack("{s:o}", "resources", list));
 }
 
 static void answer_templates_list(struct server *server, const struct request *request)
 {
-	if (!has_cursor(server, request))
-		reply(server, request, RESULT_CACHEABLE,
-			json_pack("{s:o}", "resourceTemplates", outputs_templates()));
+	json_t *list;
+
+	if (has_cursor(server, request))
+		return;
+	list = outputs_templates();
+	sandbox_resources_add_template(list);
+	reply(server, request, RESULT_CACHEABLE, json_pack("{s:o}", "resourceTemplates", list));
 }
 
 static void answer_prompts_list(struct server *server, const struct request *request)
 {
 	if (!has_cursor(server, request))
 		reply(server, request, RESULT_CACHEABLE, json_pack("{s:[]}", "prompts"));
+}
+
+/* Answered once the sandbox has answered. Takes over the step's content and the arguments. */
+static void ask_sandbox(struct server *server, const struct request *request,
+	const struct tool *tool, struct step *step, json_t *arguments)
+{
+	struct call *call = call_list_add(&server->calls, request->message->id, NULL, tool, step,
+		request->length);
+
+	call->revision = request->revision;
+	call->arguments = arguments;
+}
+
+static void read_sandbox(struct server *server, const struct request *request, const json_t *uri)
+{
+	struct error err = {0};
+	struct step step;
+
+	step_init(&step);
+	if (sandbox_resource_prepare(json_string_value(uri), &step, &err) < 0)
+		send_error(server, request->message->id, resource_not_found(request->revision),
+			err.text, json_pack("{s:O}", "uri", uri));
+	else
+		ask_sandbox(server, request, &sandbox_resource, &step, json_pack("{s:O}", "uri", uri));
+	step_free(&step);
 }
 
 static void answer_resources_read(struct server *server, const struct request *request)
@@ -152,14 +189,53 @@ static void answer_resources_read(struct server *server, const struct request *r
 		refuse(server, request, JSONRPC_INVALID_PARAMS, "uri: expected a string");
 		return;
 	}
+	if (sandbox_resource_is(json_string_value(uri))) {
+		read_sandbox(server, request, uri);
+		return;
+	}
 	contents = outputs_read(&server->outputs, json_string_value(uri), &err);
 	if (contents)
 		reply(server, request, RESULT_PRIVATE, json_pack("{s:o}", "contents", contents));
 	else
 		send_error(server, request->message->id,
-			request->revision >= REVISION_2026_07_28 ? JSONRPC_INVALID_PARAMS
-								 : RESOURCE_NOT_FOUND,
-			err.text, json_pack("{s:O}", "uri", uri));
+			resource_not_found(request->revision), err.text, json_pack("{s:O}", "uri", uri));
+}
+
+/* --- completion --- */
+
+/* Of templates of resources; there are no prompts. */
+static void answer_complete(struct server *server, const struct request *request)
+{
+	const json_t *params = request->message->params;
+	const json_t *ref = json_object_get(params, "ref"), *argument = json_object_get(params, "argument");
+	const char *type = json_string_value(json_object_get(ref, "type"));
+	const char *uri = json_string_value(json_object_get(ref, "uri"));
+	const char *name = json_string_value(json_object_get(argument, "name"));
+	const char *value = json_string_value(json_object_get(argument, "value"));
+	json_t *result = NULL;
+	struct step step;
+	int r = -1;
+
+	if (!type || !name || !value) {
+		refuse(server, request, JSONRPC_INVALID_PARAMS,
+			"expected ref with a type, and argument with a name and a value");
+		return;
+	}
+	step_init(&step);
+	if (strcmp(type, "ref/resource") == 0 && uri && sandbox_resource_is(uri))
+		r = sandbox_complete(name, value,
+			json_object_get(json_object_get(params, "context"), "arguments"), &result, &step);
+	else if (strcmp(type, "ref/resource") == 0 && uri && outputs_is_template(uri))
+		r = outputs_complete(&server->outputs, name, value, &result);
+	if (r < 0)
+		refuse(server, request, JSONRPC_INVALID_PARAMS,
+			"ref, argument: there is no such template of a resource, or it has no such argument");
+	else if (r == 0)
+		reply(server, request, RESULT_PLAIN, result);
+	else
+		ask_sandbox(server, request, &sandbox_completion, &step,
+			json_pack("{s:s}", "value", value));
+	step_free(&step);
 }
 
 /* --- tasks --- */
@@ -346,6 +422,7 @@ static const struct method {
 	{"resources/read", ERA_BOTH, answer_resources_read},
 	{"resources/templates/list", ERA_BOTH, answer_templates_list},
 	{"prompts/list", ERA_BOTH, answer_prompts_list},
+	{"completion/complete", ERA_BOTH, answer_complete},
 	{"tasks/get", ERA_STATELESS, answer_task_get},
 	{"tasks/update", ERA_STATELESS, answer_task_update},
 	{"tasks/cancel", ERA_STATELESS, answer_task_cancel},

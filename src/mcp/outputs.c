@@ -2,6 +2,7 @@
 /* Whole outputs as resources: see outputs.h. */
 #define _GNU_SOURCE
 #include "mcp/outputs.h"
+#include "mcp/sandbox_resources.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "util/error.h"
 #include "util/utf8.h"
 
+static const char template[] = "nsbox://output/{id}/{stream}{?offset}";
 static const char prefix[] = "nsbox://output/";
 static const char *const streams[2] = {"stdout", "stderr"};
 
@@ -126,8 +128,7 @@ json_t *outputs_list(const struct outputs *outputs)
 
 json_t *outputs_templates(void)
 {
-	return json_pack("[{s:s, s:s, s:s, s:s}]", "uriTemplate",
-		"nsbox://output/{id}/{stream}{?offset}", "name", "output", "description",
+	return json_pack("[{s:s, s:s, s:s, s:s}]", "uriTemplate", template, "name", "output", "description",
 		"The whole output of a run whose result left some out, from the byte `offset` on; "
 		"at most 1 MiB at a time. `stream` is stdout or stderr; a result names its id.",
 		"mimeType", "text/plain");
@@ -177,8 +178,7 @@ static int parse_offset(const char *query, uint64_t size, uint64_t *ret, struct 
 	return 0;
 }
 
-/* Text where it is UTF-8 (its last character, cut by the end of the part, goes with the next part), else base64. */
-static json_t *part_to_json(
+json_t *outputs_part(
 	const char *uri, const char *data, size_t length, bool last, size_t *ret_used)
 {
 	size_t whole = last ? length : utf8_boundary_before(data, length, length);
@@ -227,7 +227,7 @@ json_t *outputs_read(const struct outputs *outputs, const char *uri, struct erro
 		error_set(err, errno, "reading a kept output");
 		return NULL;
 	}
-	part = part_to_json(
+	part = outputs_part(
 		uri, data, (size_t)n, offset + (uint64_t)n >= output->bytes[stream], &used);
 	if (part && offset + used < output->bytes[stream]) {
 		char next[OUTPUT_URI_MAX], whole[OUTPUT_URI_MAX + 32];
@@ -240,6 +240,35 @@ json_t *outputs_read(const struct outputs *outputs, const char *uri, struct erro
 				(json_int_t)output->bytes[stream]));
 	}
 	return json_pack("[o]", part);
+}
+
+bool outputs_is_template(const char *uri)
+{
+	return strcmp(uri, template) == 0;
+}
+
+static void add_if_begun(json_t *values, const char *candidate, const char *value)
+{
+	if (*candidate && strncmp(candidate, value, strlen(value)) == 0)
+		json_array_append_new(values, json_string(candidate));
+}
+
+int outputs_complete(const struct outputs *outputs, const char *argument, const char *value, json_t **ret)
+{
+	json_t *values = json_array();
+
+	if (strcmp(argument, "id") == 0) {
+		for (size_t i = 0; i < OUTPUTS_MAX; i++)
+			add_if_begun(values, outputs->entries[i].id, value);
+	} else if (strcmp(argument, "stream") == 0) {
+		for (int stream = 0; stream < 2; stream++)
+			add_if_begun(values, streams[stream], value);
+	} else if (strcmp(argument, "offset") != 0) {
+		json_decref(values);
+		return -1;
+	}
+	*ret = completion_result(values);
+	return 0;
 }
 
 void outputs_free(struct outputs *outputs)

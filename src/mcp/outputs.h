@@ -13,6 +13,7 @@
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,17 @@ json_t *outputs_templates(void);
  * resource, or the offset is not in it.
  */
 json_t *outputs_read(const struct outputs *outputs, const char *uri, struct error *err);
+
+/*
+ * One of the `contents` of resources/read (new reference): text where the bytes are UTF-8 (the last character, cut by the
+ * end of the part, goes with the next part unless this is the `last`), else base64. *ret_used: bytes that are in it.
+ */
+json_t *outputs_part(
+	const char *uri, const char *data, size_t length, bool last, size_t *ret_used);
+
+/* The template of these resources, and what completes its arguments: as sandbox_complete. */
+bool outputs_is_template(const char *uri);
+int outputs_complete(const struct outputs *outputs, const char *argument, const char *value, json_t **ret);
 
 void outputs_free(struct outputs *outputs);
 

@@ -49,6 +49,9 @@ void send_result(struct server *server, const json_t *id, enum revision revision
 void send_error(
 	struct server *server, const json_t *id, int code, const char *reason, json_t *data);
 
+/* The code of the error of JSON-RPC that there is no such resource. */
+int resource_not_found(enum revision revision);
+
 /* Ends a call: of what it still had to say nothing is sent. */
 void cancel_call(struct server *server, struct call *call);
 

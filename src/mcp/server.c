@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "mcp/jsonrpc.h"
+#include "mcp/sandbox_resources.h"
 #include "mcp/sandbox_tools.h"
 #include "mcp/serve.h"
 #include "mcp/tools.h"
@@ -130,10 +131,34 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+int resource_not_found(enum revision revision)
+{
+	return revision >= REVISION_2026_07_28 ? JSONRPC_INVALID_PARAMS : -32002;
+}
+
+/* The answer to a request that is no call of a tool. `result` is taken over. */
+static void answer_other(struct server *server, struct call *call, json_t *result)
+{
+	const json_t *text = json_array_get(json_object_get(result, "content"), 0);
+	bool resource = call->tool->answers == ANSWERS_RESOURCE;
+
+	if (!json_is_true(json_object_get(result, "isError"))) {
+		send_result(server, call->id, call->revision, resource ? RESULT_PRIVATE : RESULT_PLAIN, result);
+		return;
+	}
+	if (resource)
+		send_error(server, call->id, resource_not_found(call->revision),
+			json_string_value(json_object_get(text, "text")) ?: "it failed",
+			json_deep_copy(call->arguments));
+	else /* nothing is there that could be named */
+		send_result(server, call->id, call->revision, RESULT_PLAIN, completion_result(json_array()));
+	json_decref(result);
+}
+
 /* A call's last message, or the result of the task that it became. */
 static void answer_call(struct server *server, struct call *call, json_t *result)
 {
-	if (result)
+	if (result && call->tool->answers == ANSWERS_TOOL)
 		revision_fit_tool_result(call->revision, result);
 	if (call->task) {
 		if (call->task->status == TASK_WORKING)
@@ -144,6 +169,8 @@ static void answer_call(struct server *server, struct call *call, json_t *result
 		call->task = NULL;
 	} else if (call->silent) {
 		json_decref(result);
+	} else if (call->tool->answers != ANSWERS_TOOL) {
+		answer_other(server, call, result);
 	} else {
 		send_result(server, call->id, call->revision, RESULT_PLAIN, result);
 	}

@@ -17,6 +17,9 @@ struct error;
 struct mcp_options;
 struct output;
 
+/* What the results of its `finish` are. One that is a failure is an error of JSON-RPC where it is no CallToolResult. */
+enum tool_answers { ANSWERS_TOOL, ANSWERS_RESOURCE, ANSWERS_COMPLETION };
+
 struct tool {
 	const char *name;
 	/* The tool as tools/list shows it (new reference), with the server's limits in its words. */
@@ -49,6 +52,7 @@ struct tool {
 	 * that spec, is not there yet (mcp/warming.h), malloc'd, or NULL. Optional.
 	 */
 	char *(*cold_language)(const json_t *arguments, const struct spec *spec);
+	enum tool_answers answers;
 	bool runs_code; /* its steps take their turn: at most parallel_max at one time */
 };
 

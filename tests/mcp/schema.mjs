@@ -92,6 +92,7 @@ const results = {
 	'tools/list': 'ListToolsResult', 'tools/call': 'CallToolResult', 'prompts/list': 'ListPromptsResult',
 	'resources/list': 'ListResourcesResult', 'resources/read': 'ReadResourceResult',
 	'resources/templates/list': 'ListResourceTemplatesResult',
+	'completion/complete': 'CompleteResult',
 };
 
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
