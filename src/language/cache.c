@@ -32,24 +32,40 @@ static char *caches_directory(void)
 	return home && home[0] == '/' ? xasprintf("%s/.cache/nsbox", home) : NULL;
 }
 
+/* What another command has filled need not have what this one puts there. */
+static uint32_t digest_of(char *const *argv)
+{
+	uint32_t hash = 0x811c9dc5; /* FNV-1a */
+
+	for (; *argv; argv++)
+		for (const char *byte = *argv;; byte++) {
+			hash = (hash ^ (unsigned char)*byte) * 0x01000193;
+			if (!*byte)
+				break;
+		}
+	return hash;
+}
+
 char *cache_path(const struct language *language, const struct choice *choice)
 {
 	cleanup_free char *directory = caches_directory();
 	struct stat status;
+	uint32_t command;
 
 	if (!directory || !choice->toolchain->cache_argv || !choice->programs ||
 		choice->toolchain->needs_count == 0)
 		return NULL;
 	if (choice->image_digest && !choice->own_image)
 		return NULL;
+	command = digest_of(choice->toolchain->cache_argv);
 	if (choice->image_digest)
-		return xasprintf("%s/%s-image-%s", directory, language->name,
-			choice->image_digest + strlen("sha256:"));
+		return xasprintf("%s/%s-image-%s-%08x", directory, language->name,
+			choice->image_digest + strlen("sha256:"), command);
 	if (!choice->programs[0].location.file ||
 		stat(choice->programs[0].location.file, &status) < 0)
 		return NULL;
-	return xasprintf("%s/%s-%llx-%llx", directory, language->name,
-		(unsigned long long)status.st_size, (unsigned long long)status.st_mtim.tv_sec);
+	return xasprintf("%s/%s-%llx-%llx-%08x", directory, language->name,
+		(unsigned long long)status.st_size, (unsigned long long)status.st_mtim.tv_sec, command);
 }
 
 char *cache_find(const struct language *language, const struct choice *choice,

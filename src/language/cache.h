@@ -16,7 +16,7 @@
  * The toolchain of an image is named by the image's digest, so that no other ever takes its cache. Only images that
  * the language's file names have one: the command that fills it is the image's, and what it writes is on the host.
  *
- *     $XDG_CACHE_HOME/nsbox/LANGUAGE-TOOLCHAIN, else ~/.cache/nsbox/LANGUAGE-TOOLCHAIN
+ *     $XDG_CACHE_HOME/nsbox/LANGUAGE-TOOLCHAIN-COMMAND, else ~/.cache/nsbox/…
  */
 
 #include <stdbool.h>
