@@ -418,10 +418,10 @@ static void finish_call(
 
 	if (wanted)
 		result = answer || call->state ? result_of(server, call, answer) : tool_failure(err);
-	answer_call(server, call, result);
-	/* A session that nobody was told of ends. */
+	/* A session that nobody claims ends: before the client knows of it, or killed in between we would take it away. */
 	if (wanted && answer && call->step.kind == STEP_CREATE)
 		runner_claim(&call->io);
+	answer_call(server, call, result);
 	call_list_remove(&server->calls, call);
 }
 
