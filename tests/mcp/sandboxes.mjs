@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// Sandboxes that last, for the suites about them: all are in a runtime folder of the file's own, and gone after its tests.
+
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import assert from 'node:assert/strict';
+import { after } from 'node:test';
+import { connect, nsbox, text } from './helpers.mjs';
+
+export const runtime = mkdtempSync(`${tmpdir()}/nsbox-runtime.`);
+process.env.XDG_RUNTIME_DIR = runtime;
+after(() => {
+	session('stop', '--all');
+	rmSync(runtime, { recursive: true });
+});
+
+// `nsbox session …`: what it prints.
+export const session = (...args) => execFileSync(nsbox, ['session', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+
+// The sockets of sessions that there are.
+export function sockets() {
+	try {
+		return readdirSync(`${runtime}/nsbox/sessions`);
+	} catch {
+		return [];
+	}
+}
+
+// A client with the tools of sandboxes: each call gives structuredContent, and fails where it is an error.
+export async function connectTools(options) {
+	const server = await connect(options);
+	const call = (name, args, more) => server.client.callTool({ name, arguments: args }, undefined, more);
+	const tool = async (name, args, more) => {
+		const result = await call(name, args, more);
+		assert.ok(!result.isError, `${name}: ${text(result)}`);
+		return result.structuredContent;
+	};
+	return {
+		...server,
+		call,
+		tool,
+		// What it says is wrong.
+		failure: async (name, args) => {
+			const result = await call(name, args);
+			assert.equal(result.isError, true, `${name} ${JSON.stringify(args).slice(0, 200)}: ${text(result).slice(0, 500)}`);
+			return text(result);
+		},
+		initialize: async args => new Sandbox(tool, (await tool('sandbox_initialize', args ?? {})).sandbox_id),
+	};
+}
+
+export class Sandbox {
+	constructor(tool, id) {
+		this.tool = (name, args, more) => tool(name, { sandbox_id: id, ...args }, more);
+		this.id = id;
+	}
+
+	write(path, content, more) {
+		return this.tool('write_file', { path, content, ...more });
+	}
+
+	async read(path, more) {
+		return (await this.tool('read_file', { path, ...more })).content;
+	}
+
+	list(path, more) {
+		return this.tool('list_files', { path, ...more });
+	}
+
+	exec(args, more) {
+		return this.tool('sandbox_exec', typeof args === 'string' ? { command: args } : args, more);
+	}
+
+	// The output of a command that must not fail.
+	async output(args) {
+		const result = await this.exec(args);
+		assert.equal(result.exit_code, 0, `${JSON.stringify(args)}: ${result.message} ${result.stderr}`);
+		return result.stdout;
+	}
+
+	background(command, more) {
+		return this.exec({ command, background: true, ...more }).then(result => result.process_id);
+	}
+
+	stop() {
+		return this.tool('sandbox_stop', {});
+	}
+}
