@@ -9,6 +9,7 @@
 #include "mcp/arguments.h"
 #include "mcp/execute_code.h"
 #include "mcp/run_arguments.h"
+#include "mcp/sandbox_resources.h"
 #include "mcp/sandbox_tools.h"
 #include "mcp/schema.h"
 #include "mcp/server.h"
@@ -42,14 +43,7 @@ static json_t *input_schema(const struct mcp_options *options)
 			"Return a process_id at once and let it run; process_output then has what it writes", false},
 		{"stdin_open", "boolean", "With background: standard input stays open for process_input", false},
 		{0}};
-	json_t *schema = schema_object(fields, true);
-
-	/* A list of words is taken as well, for those who have one. */
-	json_object_set_new(json_object_get(json_object_get(schema, "properties"), "command"), "type",
-		json_pack("[s, s]", "string", "array"));
-	json_object_set_new(json_object_get(json_object_get(schema, "properties"), "command"), "items",
-		json_pack("{s:s}", "type", "string"));
-	return schema;
+	return schema_object(fields, true);
 }
 
 static json_t *output_schema(void)
@@ -64,7 +58,7 @@ static json_t *output_schema(void)
 			"With background: its number, for the tools of processes"));
 	json_object_set_new(properties, "changes",
 		json_pack("{s:s, s:s}", "type", "object", "description",
-			"The files below /workspace that are others than before: created and modified (path, size), deleted "
+			"The files below /workspace that are others than before: created and modified (path, size, uri), deleted "
 			"(path), omitted (how many more), incomplete (why, where it is)"));
 	return schema;
 }
@@ -119,7 +113,7 @@ failed:
 	return NULL;
 }
 
-/* "command" as a list of words goes before "args". */
+/* "command" may be a list of words, too, which go before "args". The schema does not tell: not every client knows a choice. */
 static int add_words(const json_t *arguments, struct exec_spec *exec, struct error *err)
 {
 	const json_t *words = json_object_get(arguments, "command"), *word;
@@ -236,7 +230,22 @@ static void print_changes(FILE *out, const json_t *changes)
 			json_string_value(json_object_get(changes, "incomplete")));
 }
 
-static void add_changes(json_t *result, json_t *changes)
+/* Where each can be read. */
+static void add_uris(const char *id, json_t *list)
+{
+	json_t *entry;
+	size_t i;
+
+	json_array_foreach(list, i, entry) {
+		const char *path = json_string_value(json_object_get(entry, "path"));
+		cleanup_free char *uri = path ? sandbox_resource_uri(id, path) : NULL;
+
+		if (uri)
+			json_object_set_new(entry, "uri", json_string(uri));
+	}
+}
+
+static void add_changes(json_t *result, const char *id, json_t *changes)
 {
 	json_t *structured = json_object_get(result, "structuredContent");
 	char *text = NULL;
@@ -246,6 +255,8 @@ static void add_changes(json_t *result, json_t *changes)
 	if (!structured || !json_is_object(changes))
 		return;
 	json_object_set(structured, "changes", changes);
+	add_uris(id, json_object_get(changes, "created"));
+	add_uris(id, json_object_get(changes, "modified"));
 	out = open_memstream(&text, &length);
 	if (!out)
 		return;
@@ -270,7 +281,7 @@ static json_t *finish(const struct mcp_options *options, const json_t *arguments
 			"process_id: %lld\nIt runs in the background; process_output has what it writes.", number);
 	}
 	result = execute_code_finish(options, answer, kept);
-	add_changes(result, json_object_get(answer, "changes"));
+	add_changes(result, sandbox_id_of(arguments), json_object_get(answer, "changes"));
 	return result;
 }
 

@@ -191,7 +191,7 @@ static json_t *describe_read(const struct mcp_options *options)
 	json_object_set_new(json_object_get(json_object_get(schema, "properties"), "encoding"), "enum",
 		json_pack("[s, s]", "utf-8", "base64"));
 	return schema_tool("read_file", "Read a file",
-		"Reads a file in a sandbox, or a part of it.", schema, schema_object(output, false),
+		"Reads a file in a sandbox, or a part of it: text as text, an image as an image, and anything else in base64.", schema, schema_object(output, false),
 		HINT_READ_ONLY | HINT_IDEMPOTENT);
 }
 
@@ -358,7 +358,7 @@ static json_t *describe_list(const struct mcp_options *options)
 		{"truncated", "boolean", "Whether there are more", true}, {0}};
 
 	(void)options;
-	return schema_tool("list_files", "List files", "Lists a directory in a sandbox, in no order that matters.",
+	return schema_tool("list_files", "List files", "Lists a directory in a sandbox, with type, size, permissions and time of what is in it, in no order that matters.",
 		schema_object(input, true), schema_object(output, false),
 		HINT_READ_ONLY | HINT_IDEMPOTENT);
 }
@@ -554,7 +554,7 @@ static json_t *describe_move(const struct mcp_options *options)
 		{"destination", "string", "Where it is", true}, {0}};
 
 	(void)options;
-	return schema_tool("move_file", "Move or rename a file", "Moves or renames a file or a directory in a sandbox.",
+	return schema_tool("move_file", "Move or rename a file", "Moves or renames a file or a directory in a sandbox. What is there already stays, unless overwrite is given.",
 		schema_object(input, true), schema_object(output, false), HINT_DESTRUCTIVE);
 }
 
@@ -606,7 +606,7 @@ static json_t *describe_delete(const struct mcp_options *options)
 
 	(void)options;
 	return schema_tool("delete_file", "Delete a file",
-		"Removes a file or a directory in a sandbox; a directory that is not empty only with recursive.",
+		"Removes a file or a directory in a sandbox; a directory that is not empty only with recursive, and then with all in it.",
 		schema_object(input, true), schema_object(output, false), HINT_DESTRUCTIVE);
 }
 

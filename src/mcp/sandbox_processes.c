@@ -231,7 +231,7 @@ static json_t *describe_signal(const struct mcp_options *options)
 
 	(void)options;
 	return schema_tool("process_signal", "Signal a background process",
-		"Sends a signal to the process group of a process of sandbox_exec with background, or ends it.",
+		"Sends a signal to the process group of a process of sandbox_exec with background, or ends it with all that it has started.",
 		schema_object(input, true), schema_object(output, false), HINT_DESTRUCTIVE);
 }
 

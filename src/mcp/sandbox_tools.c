@@ -134,7 +134,7 @@ static int prepare_stop(const struct mcp_options *options, const json_t *argumen
 	return sandbox_ask(arguments, known, json_pack("{s:s}", "op", "stop"), step, err);
 }
 
-static const char *id_of(const json_t *arguments)
+const char *sandbox_id_of(const json_t *arguments)
 {
 	for (size_t i = 0; i < sizeof id_names / sizeof *id_names; i++)
 		if (json_is_string(json_object_get(arguments, id_names[i])))
@@ -145,7 +145,7 @@ static const char *id_of(const json_t *arguments)
 static json_t *finish_stop(const struct mcp_options *options, const json_t *arguments,
 	const json_t *answer, const struct output *kept)
 {
-	const char *id = id_of(arguments);
+	const char *id = sandbox_id_of(arguments);
 
 	(void)options, (void)answer, (void)kept;
 	return sandbox_result(json_pack("{s:s}", "sandbox_id", id), "The sandbox %s was stopped.", id);

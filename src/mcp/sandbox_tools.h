@@ -22,6 +22,9 @@ struct step;
 int sandbox_ask(const json_t *arguments, const char *const *known, json_t *request,
 	struct step *step, struct error *err);
 
+/* What names the sandbox in arguments that sandbox_ask has taken. */
+const char *sandbox_id_of(const json_t *arguments);
+
 /* Says that there is none of that id, and what to do. Returns -1. */
 int sandbox_unknown(const char *id, struct error *err);
 

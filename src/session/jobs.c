@@ -165,7 +165,7 @@ static void take_walls_of(const struct session *session, struct spec *spec)
 static bool works_on_files(const struct job *job)
 {
 	return job->state == JOB_FILE || job->state == JOB_SOURCE || job->state == JOB_FILES ||
-	       job->state == JOB_BEFORE || job->state == JOB_AFTER;
+	       job->state == JOB_BEFORE || job->state == JOB_AFTER || job->state == JOB_IMAGE;
 }
 
 static bool ended(const struct job *job)
@@ -233,7 +233,7 @@ static void end_background(struct job *job)
 
 static void finish_job(struct session *session, struct job *job)
 {
-	if (changes_look_after(session, job))
+	if (changes_look_after(session, job) || images_look(session, job))
 		return;
 	job->result.total_us = session_now_us() - job->created_us;
 	session->used_us = session_now_us();
@@ -825,14 +825,16 @@ void jobs_fail_all(struct session *session, const struct error *err)
 
 		if (job->state == JOB_FILE && job->connection)
 			answer_failure(job->connection, err);
-		else if (job->state == JOB_AFTER) {
+		else if (job->state == JOB_AFTER || job->state == JOB_IMAGE) {
 			changes_give_up(&job->changes, err->text);
+			job->spec.collect_images = false; /* no more of them */
 			finish_job(session, job);
 			continue;
 		} else if (job->state == JOB_SOURCE || job->state == JOB_FILES ||
 			   job->state == JOB_BEFORE || job->state == JOB_RUNNING ||
 			   job->state == JOB_DRAINING) {
 			changes_give_up(&job->changes, err->text);
+			job->spec.collect_images = false;
 			close_streams(job);
 			if (job->state == JOB_RUNNING)
 				exec_take_output(
@@ -888,6 +890,11 @@ static void step_file(struct session *session, struct job *job, short events)
 	}
 	if (job->state == JOB_AFTER) {
 		changes_looked(session, job);
+		finish_job(session, job);
+		return;
+	}
+	if (job->state == JOB_IMAGE) {
+		images_looked(job);
 		finish_job(session, job);
 		return;
 	}

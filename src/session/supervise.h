@@ -81,6 +81,7 @@ enum job_state {
 	JOB_RUNNING, /* one of its commands */
 	JOB_DRAINING, /* that has ended, and what it wrote is still to be passed on to the client's streams */
 	JOB_AFTER,    /* its commands have ended, and what there is in /workspace is looked at again */
+	JOB_IMAGE, /* an image that it made is read */
 	JOB_DONE, /* in the background, and ended: its result and output can still be asked for */
 };
 
@@ -130,6 +131,7 @@ struct job {
 	uint64_t progress_us; /* when the client is told of it next; UINT64_MAX: never */
 	uint64_t hangup_us; /* then it is ended, whose terminal was hung up; UINT64_MAX */
 	struct job_changes changes;
+	size_t image_index; /* of the changed file that is looked at next: images.c */
 };
 
 struct session {
@@ -246,6 +248,15 @@ void job_free(struct job *job);
 
 /* Its result as clients get it (new reference). */
 json_t *job_result_to_json(const struct job *job);
+
+/* --- images that commands make: images.c --- */
+
+/*
+ * Whether another image is read now: the job then is in the state JOB_IMAGE until that has ended, and images_looked is to
+ * be called. After what has changed is known.
+ */
+bool images_look(struct session *session, struct job *job);
+void images_looked(struct job *job);
 
 /* --- what commands change: changes.c --- */
 

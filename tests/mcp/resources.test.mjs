@@ -2,11 +2,12 @@
 // Files of sandboxes that last as resources, and what completes their templates.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { connect } from './helpers.mjs';
+import { connect, nsbox } from './helpers.mjs';
 
 const runtime = mkdtempSync(join(tmpdir(), 'nsbox-resources-'));
 const files = 'nsbox://sandbox/{sandbox_id}/{+path}{?offset}', outputs = 'nsbox://output/{id}/{stream}{?offset}';
@@ -25,8 +26,8 @@ before(async () => {
 });
 
 after(async () => {
-	await call('sandbox_stop', { sandbox_id: id });
 	await server.close();
+	execFileSync(nsbox, ['session', 'stop', '--all'], { env: { ...process.env, XDG_RUNTIME_DIR: runtime } });
 	rmSync(runtime, { recursive: true });
 });
 
@@ -83,4 +84,18 @@ test('a hundred values are named of more', async () => {
 	assert.equal(found.values.length, 100);
 	assert.equal(found.total, 150);
 	assert.equal(found.hasMore, true);
+});
+
+test('images that a command makes come with its result, and what changed can be read', async () => {
+	const dot = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+	const { content, structuredContent } = await call('sandbox_exec', { sandbox_id: id, cwd: 'data',
+		command: `echo ${dot} | base64 -d | tee dot.png >"b c.PNG"; echo none >fake.png; echo x >text` });
+	assert.deepEqual(content.filter(part => part.type === 'image'),
+		[1, 2].map(() => ({ type: 'image', data: dot, mimeType: 'image/png' })));
+	assert.deepEqual(structuredContent.images.map(image => image.name), ['data/b c.PNG', 'data/dot.png']);
+	const { uri } = structuredContent.changes.created.find(file => file.path === 'data/b c.PNG');
+	const { blob, mimeType } = (await server.client.readResource({ uri })).contents[0];
+	assert.deepEqual([blob, mimeType], [dot, 'image/png']);
+	const again = await call('sandbox_exec', { sandbox_id: id, command: 'true' });
+	assert.deepEqual(again.content.map(part => part.type), ['text']);
 });

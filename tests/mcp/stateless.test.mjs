@@ -38,7 +38,7 @@ describe('the stateless revision', () => {
 		const { result } = await ask('server/discover');
 		assert.deepEqual(result.supportedVersions, ['2026-07-28']);
 		assert.deepEqual(result.capabilities,
-			{ tools: {}, resources: {}, prompts: {}, extensions: { [prefix + 'tasks']: {} } });
+			{ tools: {}, resources: {}, prompts: {}, completions: {}, extensions: { [prefix + 'tasks']: {} } });
 		assert.ok(Number.isInteger(result.ttlMs) && result.ttlMs >= 0);
 		assert.equal(result.cacheScope, 'public');
 	});

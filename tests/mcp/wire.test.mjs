@@ -82,7 +82,8 @@ describe('initialize', () => {
 			const { result } = await server.ask('initialize',
 				{ protocolVersion: wanted, capabilities: {}, clientInfo: { name: 't', version: '1' } });
 			assert.equal(result.protocolVersion, answered);
-			assert.deepEqual(result.capabilities, { tools: {}, resources: {}, prompts: {} });
+			assert.deepEqual(result.capabilities, { tools: {}, resources: {}, prompts: {},
+				...answered > '2025' ? { completions: {} } : {} });
 			assert.equal(result.serverInfo.name, 'nsbox');
 			assert.ok(result.instructions.length > 50);
 		});
