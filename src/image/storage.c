@@ -42,6 +42,13 @@ uint64_t storage_floor_bytes(int fd)
 	return floor < FLOOR_MAX ? floor : FLOOR_MAX;
 }
 
+bool storage_tells_late(int fd)
+{
+	struct statfs status;
+
+	return fstatfs(fd, &status) == 0 && status.f_type == BTRFS_SUPER_MAGIC;
+}
+
 static int check_disk(int fd, const char *path, struct error *err)
 {
 	struct statfs status;

@@ -33,6 +33,9 @@ struct storage {
 uint64_t storage_free_bytes(int fd);
 uint64_t storage_floor_bytes(int fd);
 
+/* Whether its file system tells of what was written, or removed, only once that has come to the disk, as btrfs does. */
+bool storage_tells_late(int fd);
+
 /*
  * Makes the folder of a new session, in a store that is made where it is missing. Fails where the store is in memory
  * itself, or its disk is as good as full.

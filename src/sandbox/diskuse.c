@@ -59,12 +59,13 @@ static uint64_t now_us(void)
 /* Whether to stop. */
 static bool step(struct look *look)
 {
-	if (++look->steps % LOOK_AT_CLOCK == 0 && now_us() >= look->until_us)
+	if (++look->steps % LOOK_AT_CLOCK == 0 && now_us() >= look->until_us) {
+		look->use.whole = false;
 		look->over = true;
+	}
+	/* That is known then, and the rest does not matter. */
 	if (look->use.entries > look->entries_max)
 		look->over = true;
-	if (look->over)
-		look->use.whole = false;
 	return look->over;
 }
 

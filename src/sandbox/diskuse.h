@@ -18,7 +18,7 @@
 struct disk_use {
 	uint64_t bytes;
 	uint64_t entries; /* files and directories */
-	bool whole;       /* all of it was seen */
+	bool whole;       /* all of it was seen, or more entries than were to be */
 };
 
 /*

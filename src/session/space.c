@@ -67,6 +67,7 @@ void space_choose(struct session *session)
 	session->own.storage_folder = space->storage.path;
 	session->own.limits.disk_floor_bytes = storage_floor_bytes(space->storage.folder);
 	space->free_bytes = space->first_free_bytes = storage_free_bytes(space->storage.folder);
+	space->late = storage_tells_late(space->storage.folder);
 }
 
 void space_give_up(struct session *session, const struct error *why)
@@ -201,11 +202,9 @@ static void add_hit(const struct session *session, struct exec_result *exec)
 			storage_free_bytes(space->storage.folder), "statfs");
 }
 
-/* The command that wrote most to disks since it was asked last; where none did, that which began last if `any`. */
-static struct job *heaviest_writer(struct session *session, bool any)
+/* The commands that run, and what each has written to disks. Returns their number. */
+static size_t list_writers(struct session *session, struct job *running[JOBS_MAX], uint64_t bytes[JOBS_MAX])
 {
-	struct job *running[JOBS_MAX], *found = NULL;
-	uint64_t bytes[JOBS_MAX], most = 0;
 	int keepers[JOBS_MAX];
 	size_t count = 0;
 
@@ -218,6 +217,27 @@ static struct job *heaviest_writer(struct session *session, bool any)
 		running[count++] = job;
 	}
 	watcher_written_below(session->proc_fd, keepers, count, bytes);
+	return count;
+}
+
+static uint64_t written_since(struct session *session)
+{
+	struct job *running[JOBS_MAX];
+	uint64_t bytes[JOBS_MAX], sum = 0;
+	size_t count = list_writers(session, running, bytes);
+
+	for (size_t i = 0; i < count; i++)
+		sum += less(bytes[i], running[i]->written_bytes);
+	return sum;
+}
+
+/* The command that wrote most to disks since it was asked last; where none did, that which began last if `any`. */
+static struct job *heaviest_writer(struct session *session, bool any)
+{
+	struct job *running[JOBS_MAX], *found = NULL;
+	uint64_t bytes[JOBS_MAX], most = 0;
+	size_t count = list_writers(session, running, bytes);
+
 	for (size_t i = 0; i < count; i++) {
 		uint64_t wrote = less(bytes[i], running[i]->written_bytes);
 
@@ -288,7 +308,7 @@ static void judge(struct session *session, uint64_t before)
 
 /* --- when to look --- */
 
-static bool wants_look(const struct session *session, uint64_t now)
+static bool wants_look(struct session *session, uint64_t now)
 {
 	const struct space *space = &session->space;
 	uint64_t free_bytes = storage_free_bytes(space->storage.folder);
@@ -301,7 +321,7 @@ static bool wants_look(const struct session *session, uint64_t now)
 		return false;
 	if (latest_us < LATEST_MS * 1000)
 		latest_us = LATEST_MS * 1000;
-	if (gone >= matters || space->settling)
+	if (gone >= matters || space->settling || (space->late && written_since(session) >= matters))
 		return true;
 	if (!space->disk_low && free_bytes < session->spec->limits.disk_floor_bytes)
 		return true;
@@ -356,9 +376,11 @@ static void look_now(struct session *session)
 	take_answer(session, WAIT_MS);
 }
 
-static bool has_changed(const struct space *space)
+static bool has_changed(const struct session *session)
 {
-	return space->given_bytes > 0 || storage_free_bytes(space->storage.folder) != space->free_bytes;
+	const struct space *space = &session->space;
+
+	return space->late || space->given_bytes > 0 || storage_free_bytes(space->storage.folder) != space->free_bytes;
 }
 
 void space_before_command(struct session *session)
@@ -382,8 +404,8 @@ void space_after_command(struct session *session, struct job *job)
 	if (!on_disk(session))
 		return;
 	/* Where it takes no time, or it may have filled it and gone. */
-	if (has_changed(space) && (space->full || space->cost_us < TICK_NEAR_MS * 1000 ||
-					  wants_look(session, UINT64_MAX / 2)))
+	if (space->full || (has_changed(session) && (space->cost_us < TICK_NEAR_MS * 1000 ||
+							   wants_look(session, UINT64_MAX / 2))))
 		look_now(session);
 	exec->usage.disk_used_bytes += space->used_bytes;
 	if (space->full)

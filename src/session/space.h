@@ -25,6 +25,7 @@ struct space {
 	struct storage storage;		/* folder -1: it is in memory */
 	char in_memory[ERROR_TEXT_MAX]; /* why it is; empty: it was asked for, or it is not */
 	uint64_t first_free_bytes;	/* of the disk, when it was made */
+	bool late;			/* see storage_tells_late */
 	/* the last look */
 	uint64_t used_bytes, entries;
 	uint64_t free_bytes; /* of the disk */

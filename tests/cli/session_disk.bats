@@ -231,3 +231,76 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
     [ "$output" = works ]
   done <made
 }
+
+@test "the limit: many writers at a time, and one that does not write" {
+  disk_session --disk 64m --pids-limit 100
+  idle=$("$nsbox" session exec -d "$id" sh -c 'while :; do sleep 0.1; done')
+  for writer in 1 2 3 4 5 6 7 8; do
+    "$nsbox" session exec -d "$id" sh -c "i=0; while :; do head -c 1048576 /dev/zero >/tmp/$writer-\$i; i=\$((i+1)); done" >/dev/null
+  done
+  only_idle() { [ "$("$nsbox" session ps --json "$id" | jq -c '[.[] | select(.running) | .process]')" = "[$idle]" ]; }
+  eventually only_idle
+  run jq -c '[.[] | select(.ended_by) | .ended_by] | unique' <<<"$("$nsbox" session ps --json "$id")"
+  [ "$output" = '["disk"]' ]
+  inside_json true
+  holds '.usage.disk_used_bytes > 64000000 and .usage.disk_used_bytes < 1000000000'
+}
+
+@test "nothing is left: of killed ones, after nsbox images prune" {
+  command -v nsbox-image >/dev/null || [ -x "$(dirname "$(realpath "${NSBOX:-$BATS_TEST_DIRNAME/../../nsbox}")")/nsbox-image" ] || skip "without nsbox-image"
+  programs=$(dirname "$(realpath "${NSBOX:-$BATS_TEST_DIRNAME/../../nsbox}")")
+  disk_session
+  killed=$(info .supervisor)
+  disk_session
+  kill -9 "$killed"
+  gone() { ! "$programs/nsbox" session ls --json | grep -q "\"supervisor\": $killed,"; }
+  eventually gone
+  run "$programs/nsbox" images prune
+  [ "${lines[1]}" = "removed the files of 1 session that does not live any more" ]
+  [ "$(ls store/sessions)" = "$id" ]
+  inside sh -c 'echo works >file; cat file'
+  [ "$output" = works ]
+}
+
+# A disk of 200 MiB on $place/disk, in a mount namespace of its own, in which what follows is run.
+on_a_small_disk() {
+  [ "$(id -u)" = 0 ] || skip "a loop device needs root"
+  command -v mkfs.ext4 >/dev/null || skip "there is no mkfs.ext4"
+  truncate -s 200M image
+  mkfs.ext4 -q image
+  mkdir disk
+  cat >inner <<END
+set -e
+mount -o loop "$place/image" "$place/disk" || exit 77
+export NSBOX_STORE="$place/disk/store"
+$1
+END
+  run --separate-stderr unshare -m bash inner
+  [ "$status" != 77 ] || skip "there is no loop device"
+}
+
+@test "the host's disk: others keep their part of it" {
+  on_a_small_disk "
+id=\$('$nsbox' session new ${NSBOX_TEST_OPTIONS:-} --disk 10g)
+'$nsbox' session exec -d \$id sh -c 'while :; do sleep 0.1; done' >/dev/null
+'$nsbox' session exec --json \$id sh -c '$(many_files 1000)' >result || true
+'$nsbox' session ls --json | jq -r '.[].storage'
+'$nsbox' session ps --json \$id | jq -c '[.[] | .running]'
+other=\$('$nsbox' session new ${NSBOX_TEST_OPTIONS:-})
+'$nsbox' session ls --json | jq -r \".[] | select(.id == \\\"\$other\\\") | .storage_note\"
+'$nsbox' session exec \$id sh -c 'head -c 1000000 /dev/zero >/tmp/more; ls /tmp | wc -l' 2>&1 || true
+'$nsbox' session exec \$id sh -c 'rm /tmp/*'
+'$nsbox' session exec \$id sh -c 'head -c 10000000 /dev/zero >/tmp/more; stat -c %s /tmp/more'
+'$nsbox' session stop --all
+ls -A '$place/disk/store/sessions'
+"
+  result=$(cat result)
+  is .ended_by disk
+  is '.limits_hit[0].limit' host_disk
+  [[ $(of .message) = "killed: the host's disk has "*" free, less than the "*" that are left for others (known from statfs); free some there, or choose another disk with NSBOX_STORE" ]]
+  [ "${lines[0]}" = disk ]
+  [ "${lines[1]}" = '[true,false]' ] || [ "${lines[1]}" = '[true]' ]
+  [ "${lines[2]}" = "the disk of $place/disk/store has less free than has to stay free for others" ]
+  [[ ${lines[3]} = *"File size limit exceeded"* ]]
+  [ "${lines[-1]}" = 10000000 ]
+}

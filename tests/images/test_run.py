@@ -5,7 +5,7 @@ import json
 import shutil
 
 import image
-from harness import check, equal, test
+from harness import IS_ROOT, Skip, check, equal, test
 from image import Entry
 from registries import Stub
 
@@ -107,6 +107,37 @@ def _(place):
     add(place, "many", {}, layers=more)
     seen = output(place, "many", "/bin/sh", "-c", "cat /top; ls -d /only-* | /bin/busybox wc -l")
     equal(seen.split(), ["6935"] if "\n" not in seen.strip() else ["69", "35"], "output")
+
+
+@test("session: the upper of hundreds of layers is on disk, and goes with the session", BUSYBOX)
+def _(place):
+    more = [image.layer([Entry(f"only-{number}", content="x")]) for number in range(380)]
+    add(place, "many", {"User": "app"}, Entry("closed", "dir", mode=0o700), Entry("closed/in", content="i"),
+        Entry("mine", "dir", mode=0o777), Entry("mine/old", content="o"), layers=more)
+    runtime = place.folder / "runtime"
+    runtime.mkdir(mode=0o700)
+
+    def session(*words):
+        return place.nsbox("session", *words, env={"XDG_RUNTIME_DIR": str(runtime)}).ok().output
+
+    for options in ((), ("-u", "0", "--root-emulation")):
+        made = session("new", "--image", "many", "--pull", "never", "--storage", "disk", "--disk", "64m", *options).strip()
+        try:
+            described = json.loads(session("ls", "--json"))[0]
+            if described["storage"] == "memory":
+                raise Skip(described["storage_note"])
+            seen = session("exec", made, "/bin/sh", "-c", """cat /only-0 /only-379; rm -r /mine/old; mkdir /mine/old; ls -A /mine/old
+                /bin/busybox dd if=/dev/zero of=/mine/file bs=1M count=20 2>/dev/null; ls -l /mine/file | /bin/busybox cut -c1-10
+                /bin/busybox chown 1000 /mine/file 2>/dev/null; mkdir /mine/closed; touch /mine/closed/x; /bin/busybox chmod 0 /mine/closed""")
+            equal(seen, "xx-rw-r--r--\n", "what it saw")
+            upper = place.store / "sessions" / made / "space" / "upper"
+            equal((upper / "mine" / "file").stat().st_size, 20 << 20, "the size of the file on disk")
+            check(IS_ROOT == ((upper / "mine" / "file").stat().st_uid >= 0x70000000), "whose it is")
+            check(json.loads(session("exec", "--json", made, "/bin/sh", "-c", "exit 0"))["usage"]["disk_used_bytes"] > 20 << 20,
+                  "what is used")
+        finally:
+            session("stop", "--all")
+        equal(list((place.store / "sessions").iterdir()), [], "what is left")
 
 
 @test("run: what a sandbox writes stays out of the store", BUSYBOX)
