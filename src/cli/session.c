@@ -151,6 +151,7 @@ enum {
 	INPUT_PENDING_MAX = 512 << 10, /* where the command has so much to read, no more is sent to it */
 	INPUT_PAUSE_MS = 20,
 	SENTENCE_MAX = 2048,
+	STOPPING_MAX = 64, /* sessions that are ended at a time */
 	OPTION_HELP = 256,
 	OPTION_JSON,
 	OPTION_TIMEOUT,
@@ -1247,20 +1248,40 @@ static int command_cp(int argc, char **argv)
 
 /* --- stop --- */
 
-static void stop_one(void *data, const char *id, int socket)
-{
-	struct error err;
+/* Those that have been told to end, and are waited for together. */
+struct stopping {
+	int sockets[STOPPING_MAX];
+	size_t count;
+};
 
-	(void)data;
+static void wait_for_stopped(struct stopping *stopping)
+{
+	struct error unimportant; /* one that ended meanwhile is stopped */
+
+	for (size_t i = 0; i < stopping->count; i++) {
+		json_decref(session_receive(stopping->sockets[i], NULL, &unimportant));
+		close(stopping->sockets[i]);
+	}
+	stopping->count = 0;
+}
+
+static void begin_stopping(void *data, const char *id, int socket)
+{
+	struct stopping *stopping = data;
+	struct error unimportant;
+
 	(void)id;
-	/* One that ended meanwhile is stopped. */
-	json_decref(session_request(socket, json_pack("{s:s}", "op", "stop"), NULL, &err));
+	session_send(socket, json_pack("{s:s}", "op", "stop"), NULL, &unimportant);
+	stopping->sockets[stopping->count++] = socket;
+	if (stopping->count == STOPPING_MAX)
+		wait_for_stopped(stopping);
 }
 
 static int command_stop(int argc, char **argv)
 {
 	static const struct option longs[] = {{"all", no_argument, NULL, OPTION_ALL},
 		{"help", no_argument, NULL, OPTION_HELP}, {0}};
+	struct stopping stopping = {.count = 0};
 	struct error err = {0};
 	bool all = false;
 	int option, r = 0;
@@ -1281,15 +1302,16 @@ static int command_stop(int argc, char **argv)
 		r = error_set(&err, 0,
 			"nsbox session stop takes ids, or --all; see nsbox session stop --help");
 	if (r == 0 && all)
-		r = session_list(stop_one, NULL, &err);
+		r = session_list(begin_stopping, &stopping, &err);
 	for (int i = optind; r == 0 && i < argc; i++) {
 		int fd = session_connect(argv[i], NULL, &err);
 
 		if (fd < 0)
 			r = -1;
 		else
-			stop_one(NULL, argv[i], fd);
+			begin_stopping(&stopping, argv[i], fd);
 	}
+	wait_for_stopped(&stopping);
 	return r < 0 ? fail(&err) : 0;
 }
 

@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 #include <stdlib.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -89,21 +88,12 @@ void exec_take_output(struct exec_result *exec, struct capture *captures, uint64
 	}
 }
 
-/* Without a name, so that nothing is left of it whatever happens. */
-static int open_kept_file(void)
-{
-	const char *directory = getenv("TMPDIR");
-
-	return open(
-		directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-}
-
 void result_begin_keeping(struct run_result *result, const struct spec *spec)
 {
 	for (int i = 0; i < 2; i++) {
 		if (result->kept_fds[i] > 0)
 			close(result->kept_fds[i]);
-		result->kept_fds[i] = spec->capture && spec->keep_output ? open_kept_file() : -1;
+		result->kept_fds[i] = spec->capture && spec->keep_output ? open_unnamed() : -1;
 		result->kept_whole[i] = result->kept_fds[i] >= 0;
 	}
 }

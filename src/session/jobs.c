@@ -24,6 +24,7 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/utf8.h"
 
 enum {
@@ -657,17 +658,6 @@ bool job_take_message(struct session *session, const struct agent_message *messa
 
 /* --- requests --- */
 
-static int open_kept(struct error *err)
-{
-	const char *directory = getenv("TMPDIR");
-	int fd = open(
-		directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	return fd < 0 ? error_set(
-				err, errno, "making a file for the output of a background process")
-		      : fd;
-}
-
 /* What the session's own spec has for a command, of which there is none: the environment and the folder. */
 static void inherit(const struct session *session, struct spec *spec)
 {
@@ -715,8 +705,8 @@ static int take_request(
 	job->changes.inputs = spec.files_count;
 	job->background = json_is_true(json_object_get(request, "background"));
 	job->wants_progress = json_is_true(json_object_get(request, "progress"));
-	if (job->background && (job->kept = open_kept(err)) < 0)
-		return -1;
+	if (job->background && (job->kept = open_unnamed()) < 0)
+		return error_set(err, errno, "making a file for the output of a background process");
 	if (program && program_reads_file(program, &file)) {
 		job->program = json_incref(program);
 		job->state = JOB_SOURCE;
@@ -810,6 +800,7 @@ void job_cancel(struct session *session, struct job *job)
 		job_end_command(session, job, ENDED_CANCELLED);
 	} else if (job->state == JOB_DRAINING) {
 		close_streams(job);
+		remove_made(session, job);
 		job_free(job);
 	} else if (works_on_files(job)) {
 		/* The worker sees its channel closed, takes back what it began, and ends. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -887,14 +888,46 @@ static int hold_layers(const struct spec *spec, struct error *err)
 	return 0;
 }
 
+/* What its maker had and has freed. */
+static void give_back_memory(void)
+{
+#ifndef LACKS_malloc_trim
+	malloc_trim(0);
+#endif
+}
+
+/* Field by field: places of jobs that are never used are memory that is never touched. */
+static struct session *begin(const struct spec *spec, const struct session_options *options, int place,
+	int listener, const char *id)
+{
+	static struct session session;
+
+	session.own = *spec;
+	session.spec = &session.own;
+	session.options = *options;
+	session.space = SPACE_NONE;
+	session.place = place;
+	session.listener = listener;
+	session.sandbox = SANDBOX_NONE;
+	session.proc_fd = session.devpts_fd = -1;
+	session.tick_us = UINT64_MAX;
+	session.activity = 1;
+	session.created_us = session.used_us = session_now_us();
+	strcpy(session.id, id);
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+		session.connections[i] = CONNECTION_NONE;
+	return &session;
+}
+
 _Noreturn static void session_main(const struct spec *spec, const struct session_options *options,
 	int place, int listener, const char *id, int ready)
 {
-	struct session *session = xcalloc(1, sizeof *session);
+	struct session *session;
 	struct error err = {0};
 	int signals, null;
 
 	session_close_inherited((int[]){place, listener, ready}, 3);
+	give_back_memory();
 	null = open("/dev/null", O_RDWR);
 	prctl(PR_SET_NAME, "nsbox-session");
 	setsid();
@@ -903,22 +936,7 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 		dup2(null, i);
 	if (null > 2)
 		close(null);
-	*session = (struct session){.spec = &session->own,
-		.own = *spec,
-		.options = *options,
-		.space = SPACE_NONE,
-		.place = place,
-		.listener = listener,
-		.sandbox = SANDBOX_NONE,
-		.proc_fd = -1,
-		.devpts_fd = -1,
-		.tick_us = UINT64_MAX,
-		.activity = 1,
-		.created_us = session_now_us(),
-		.used_us = session_now_us()};
-	strcpy(session->id, id);
-	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-		session->connections[i] = CONNECTION_NONE;
+	session = begin(spec, options, place, listener, id);
 	if (hold_layers(spec, &err) < 0 || chdir("/") < 0 || create_somewhere(session, &err) < 0) {
 		take_down(session);
 		space_end(session);

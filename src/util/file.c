@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "util/file.h"
 
+#include <stdio.h>
+#include <limits.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -117,4 +119,23 @@ int write_whole(int fd, const void *data, size_t length)
 		length -= (size_t)n;
 	}
 	return 0;
+}
+
+int open_unnamed(void)
+{
+	const char *named = getenv("TMPDIR"), *directory = named && *named ? named : "/tmp";
+	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	char path[PATH_MAX];
+
+	/* Some file systems have none without a name. */
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+		return fd;
+	if (snprintf(path, sizeof path, "%s/nsbox-XXXXXX", directory) >= (int)sizeof path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
 }

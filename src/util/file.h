@@ -28,4 +28,10 @@ int read_fd_whole(int fd, size_t max, char **ret, size_t *ret_length);
 /* Writes everything, going on after EINTR and short writes. Returns 0, or -1 with errno. */
 int write_whole(int fd, const void *data, size_t length);
 
+/*
+ * A file for reading and writing that no directory has, so that nothing is left of it whatever happens: in $TMPDIR, or
+ * /tmp. -1 with errno.
+ */
+int open_unnamed(void);
+
 #endif
