@@ -18,6 +18,7 @@
 #include "cli/cli.h"
 #include "cli/run_options.h"
 #include "cli/run_spec.h"
+#include "cli/session_copy.h"
 #include "language/language.h"
 #include "report/report.h"
 #include "sandbox/spec.h"
@@ -145,7 +146,6 @@ static const char stop_help[] = "Usage: nsbox session stop [OPTION]… ID…\n"
 				"      --help  print this help\n";
 
 enum {
-	COPY_PIECE = 4 << 20, /* bytes of a file in one request */
 	LOGS_WAIT_MS = 10 * 1000,
 	INPUT_PIECE = 64 << 10,      /* bytes in one request */
 	INPUT_PENDING_MAX = 512 << 10, /* where the command has so much to read, no more is sent to it */
@@ -1062,172 +1062,6 @@ static int command_input(int argc, char **argv)
 
 /* --- cp --- */
 
-/* «ID:PATH»: *ret_id is malloc'd. NULL: a file of the host. */
-static const char *split_place(const char *text, char **ret_id)
-{
-	const char *colon = strchr(text, ':'), *slash = strchr(text, '/');
-
-	/* «./a:b» is a file of the host. */
-	if (!colon || colon == text || (slash && slash < colon))
-		return NULL;
-	*ret_id = xmemdup(text, (size_t)(colon - text));
-	return colon + 1;
-}
-
-/* A piece of a file: malloc'd, NULL where it could not be read. */
-static void *read_piece(
-	const char *id, const char *path, json_int_t offset, size_t *ret_length, struct error *err)
-{
-	json_t *piece = ask(id,
-		json_pack("{s:s, s:s, s:s, s:I, s:i}", "op", "file", "kind", "read", "path", path,
-			"offset", offset, "limit", COPY_PIECE),
-		NULL, err);
-	const char *encoded = json_string_value(json_object_get(piece, "content"));
-	void *bytes = NULL;
-
-	if (piece && (!encoded || base64_decode(encoded, strlen(encoded), &bytes, ret_length) < 0))
-		error_set(err, 0, "the session's answer makes no sense");
-	json_decref(piece);
-	return bytes;
-}
-
-static int copy_pieces(
-	const char *id, const char *path, int fd, void *first, size_t length, struct error *err)
-{
-	void *bytes = first;
-	int r = 0;
-
-	for (json_int_t offset = 0; bytes && r == 0 && length > 0;) {
-		r = write_whole(fd, bytes, length) < 0 ? error_set(err, errno, "writing it") : 0;
-		offset += (json_int_t)length;
-		free(bytes);
-		bytes = r == 0 ? read_piece(id, path, offset, &length, err) : NULL;
-		r = bytes ? 0 : -1;
-	}
-	free(bytes);
-	return r;
-}
-
-/* A new file beside the old one, which takes its place when it is whole. */
-static int open_beside(const char *path, char **ret_name, struct error *err)
-{
-	struct stat old;
-	mode_t mask = umask(0);
-	mode_t mode = stat(path, &old) == 0 ? old.st_mode & 0777 : 0666 & ~mask;
-	int fd;
-
-	umask(mask);
-	*ret_name = xasprintf("%s.nsbox-XXXXXX", path);
-	fd = mkostemp(*ret_name, O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, errno, "making a file beside %s", path);
-	if (fchmod(fd, mode) < 0)
-		error_set(err, errno, "setting the mode of %s", *ret_name);
-	return fd;
-}
-
-/* What is there, and is no regular file, is written to as it is. */
-static int copy_out(const char *id, const char *path, const char *to, struct error *err)
-{
-	cleanup_free char *beside = NULL;
-	cleanup_close int fd = -1;
-	size_t length = 0;
-	void *first = read_piece(id, path, 0, &length, err);
-	struct stat st;
-	int r;
-
-	if (!first)
-		return -1;
-	if (strcmp(to, "-") == 0)
-		fd = dup(STDOUT_FILENO);
-	else if (stat(to, &st) == 0 && !S_ISREG(st.st_mode))
-		fd = open(to, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	else if ((fd = open_beside(to, &beside, err)) < 0) {
-		free(first);
-		return -1;
-	}
-	if (fd < 0) {
-		free(first);
-		return error_set(err, errno, "opening %s", to);
-	}
-	r = copy_pieces(id, path, fd, first, length, err);
-	if (r == 0 && beside && rename(beside, to) < 0)
-		r = error_set(err, errno, "putting it at %s", to);
-	if (r < 0 && beside)
-		unlink(beside);
-	return r;
-}
-
-/* `extra` (taken over) is what a kind of work takes besides its path. */
-static int file_work(
-	const char *id, const char *kind, const char *path, json_t *extra, struct error *err)
-{
-	json_t *request = json_pack("{s:s, s:s, s:s}", "op", "file", "kind", kind, "path", path),
-	       *answer;
-
-	json_object_update(request, extra);
-	json_decref(extra);
-	answer = ask(id, request, NULL, err);
-	json_decref(answer);
-	return answer ? 0 : -1;
-}
-
-static int write_piece(const char *id, const char *path, const char *piece, size_t length,
-	unsigned mode, bool append, struct error *err)
-{
-	cleanup_free char *encoded = base64_encode(piece, length);
-
-	return file_work(id, "write", path,
-		json_pack("{s:{s:s}, s:i, s:b, s:b}", "content", "base64", encoded, "mode",
-			(int)mode, "parents", 1, "append", append),
-		err);
-}
-
-/* A file of one piece is exchanged at once; a larger one is put together beside its place, and moved there. */
-static int copy_in(const char *id, const char *path, int fd, unsigned mode, struct error *err)
-{
-	cleanup_free char *piece = xmalloc(COPY_PIECE),
-			  *beside = xasprintf("%s.nsbox-%d", path, (int)getpid());
-	ssize_t length = read_full(fd, piece, COPY_PIECE);
-	struct error ignored;
-	int r;
-
-	if (length >= 0 && length < COPY_PIECE)
-		return write_piece(id, path, piece, (size_t)length, mode, false, err);
-	r = length < 0 ? error_set(err, errno, "reading it")
-		       : write_piece(id, beside, piece, (size_t)length, mode, false, err);
-	while (r == 0 && (length = read_full(fd, piece, COPY_PIECE)) > 0)
-		r = write_piece(id, beside, piece, (size_t)length, 0, true, err);
-	if (r == 0 && length < 0)
-		r = error_set(err, errno, "reading it");
-	if (r == 0)
-		r = file_work(id, "move", beside, json_pack("{s:s}", "to", path), err);
-	if (r < 0)
-		file_work(id, "delete", beside, json_object(), &ignored);
-	return r;
-}
-
-static int copy(const char *from, const char *to, struct error *err)
-{
-	cleanup_free char *from_id = NULL, *to_id = NULL;
-	const char *from_path = split_place(from, &from_id), *to_path = split_place(to, &to_id);
-	cleanup_close int fd = -1;
-	struct stat st;
-
-	if (!from_path == !to_path)
-		return error_set(err, 0,
-			"one of the two must be ID:PATH, a file in a session; see nsbox session cp --help");
-	if (from_path)
-		return copy_out(from_id, from_path, to, err);
-	fd = strcmp(from, "-") == 0 ? dup(STDIN_FILENO)
-				    : open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "opening %s", from);
-	if (S_ISDIR(st.st_mode))
-		return error_set(err, EISDIR, "%s", from);
-	return copy_in(to_id, to_path, fd, S_ISREG(st.st_mode) ? st.st_mode & 0777 : 0, err);
-}
-
 static int command_cp(int argc, char **argv)
 {
 	static const struct option longs[] = {{"help", no_argument, NULL, OPTION_HELP}, {0}};
@@ -1241,7 +1075,7 @@ static int command_cp(int argc, char **argv)
 	else if (argc - optind != 2)
 		r = error_set(
 			&err, 0, "nsbox session cp takes two places; see nsbox session cp --help");
-	else if ((r = copy(argv[optind], argv[optind + 1], &err)) < 0)
+	else if ((r = session_copy(argv[optind], argv[optind + 1], &err)) < 0)
 		error_context(&err, "copying %s to %s", argv[optind], argv[optind + 1]);
 	return r < 0 ? fail(&err) : 0;
 }

@@ -171,7 +171,7 @@ json_t *session_attach(int socket, json_t *request, struct error *err)
 	json_t *result = NULL;
 	int master;
 
-	if (session_send(fd, request, NULL, err) < 0)
+	if (session_send(fd, request, NULL, 0, err) < 0)
 		return NULL;
 	if (frame_read_header(fd, &header, &master) < 0)
 		return session_receive(fd, NULL, err);

@@ -17,7 +17,7 @@ static int ended(struct error *err)
 	return error_hint(err, "nsbox session ls lists those that there are");
 }
 
-int session_send(int socket, json_t *request, const int *streams, struct error *err)
+int session_send(int socket, json_t *request, const int *fds, size_t fds_count, struct error *err)
 {
 	cleanup_free char *body = json_dumps(request, JSON_COMPACT);
 	struct frame_header header = {
@@ -28,7 +28,7 @@ int session_send(int socket, json_t *request, const int *streams, struct error *
 		return error_set(err, 0, "what the session is asked for is larger than %d MiB",
 			FRAME_MAX >> 20);
 	/* One that does not listen may have said why: then that is there to be received. */
-	if (frame_send_header(socket, &header, streams, streams ? FRAME_FDS_MAX : 0) == 0)
+	if (frame_send_header(socket, &header, fds, fds_count) == 0)
 		(void)frame_send_bytes(socket, body, header.length);
 	return 0;
 }
@@ -63,5 +63,5 @@ json_t *session_request(int socket, json_t *request, const int *streams, struct 
 {
 	cleanup_close int fd = socket;
 
-	return session_send(fd, request, streams, err) < 0 ? NULL : session_receive(fd, NULL, err);
+	return session_send(fd, request, streams, streams ? FRAME_FDS_MAX : 0, err) < 0 ? NULL : session_receive(fd, NULL, err);
 }

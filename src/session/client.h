@@ -5,6 +5,7 @@
 /* A client of a session: one request on a connected socket (place.h). The requests are in session.h. */
 
 #include <jansson.h>
+#include <stddef.h>
 
 struct error;
 
@@ -14,8 +15,11 @@ struct error;
  */
 json_t *session_request(int socket, json_t *request, const int *streams, struct error *err);
 
-/* The two halves of it, which leave `socket` open. The second's answer may have begun: `header`, else NULL. */
-int session_send(int socket, json_t *request, const int *streams, struct error *err);
+/*
+ * The two halves of it, which leave `socket` open; the first with as many descriptors as the request takes. The second's
+ * answer may have begun: `header`, else NULL.
+ */
+int session_send(int socket, json_t *request, const int *fds, size_t fds_count, struct error *err);
 struct frame_header;
 json_t *session_receive(int socket, const struct frame_header *header, struct error *err);
 

@@ -6,6 +6,9 @@
  *     {"op": "file", "kind": KIND, "path": P, …}
  *         "read"    offset, limit (bytes)     → {"size", "mode", "content": BASE64}
  *         "write"   content (BASE64), mode, parents, exclusive, append  → {"size"}
+ *         Both with "stream": true, and with a descriptor that comes with the frame, one end of a Unix stream socket
+ *         pair: the content, of any length, comes from it, up to where the other end is shut down (SHUT_WR), or goes
+ *         to it, of which "count" says how much.
  *         "edit"    from, to (BASE64), all    → {"replaced", "size"}
  *         "list"    limit, recursive          → {"entries": [{"name", "type", "size", "mode", "mtime_ns",
  *         "target"}], "left_out": bool} "move"    to, parents, exclusive    → {}
@@ -42,16 +45,12 @@ enum {
 
 /* --- the channel --- */
 
-int file_work_start(struct session *session, struct file_work *work, const void *request,
-	size_t length, const void *content, size_t content_length, size_t answer_max,
+static int start(struct session *session, struct file_work *work, const void *request, size_t length,
 	struct error *err)
 {
 	const struct fileop *op = request;
 	int ends[2];
 
-	*work = FILE_WORK_NONE;
-	if (space_take(session, content_length, err) < 0)
-		return -1;
 	if (op->kind != FILEOP_READ && op->kind != FILEOP_LIST && op->kind != FILEOP_STAT && op->kind != FILEOP_SCAN)
 		changes_note_activity(session);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -65,11 +64,43 @@ int file_work_start(struct session *session, struct file_work *work, const void 
 	}
 	close(ends[1]);
 	work->channel = ends[0];
+	work->deadline_us = session_now_us() + FILE_DEADLINE_MS * 1000;
+	return 0;
+}
+
+int file_work_start(struct session *session, struct file_work *work, const void *request,
+	size_t length, const void *content, size_t content_length, size_t answer_max,
+	struct error *err)
+{
+	*work = FILE_WORK_NONE;
+	if (space_take(session, content_length, err) < 0 || start(session, work, request, length, err) < 0)
+		return -1;
 	work->content = content;
 	work->content_length = content_length;
 	work->answer_max = sizeof(struct fileop_answer) + answer_max;
-	work->deadline_us = session_now_us() + FILE_DEADLINE_MS * 1000;
 	if (content_length == 0)
+		shutdown(work->channel, SHUT_WR);
+	return 0;
+}
+
+int file_work_start_stream(struct session *session, struct file_work *work, const void *request, size_t length,
+	int *stream, struct error *err)
+{
+	int domain = 0, type = 0;
+	socklen_t domain_size = sizeof domain, type_size = sizeof type;
+
+	*work = FILE_WORK_NONE;
+	/* Anything else could have us wait. */
+	if (getsockopt(*stream, SOL_SOCKET, SO_DOMAIN, &domain, &domain_size) < 0 ||
+		getsockopt(*stream, SOL_SOCKET, SO_TYPE, &type, &type_size) < 0 || domain != AF_UNIX ||
+		type != SOCK_STREAM)
+		return error_set(err, 0, "content is carried by one end of a Unix stream socket pair, and by nothing else");
+	if (start(session, work, request, length, err) < 0)
+		return -1;
+	work->answer_max = sizeof(struct fileop_answer);
+	work->stream = move_fd(stream);
+	work->into = ((const struct fileop *)request)->kind == FILEOP_WRITE;
+	if (!work->into)
 		shutdown(work->channel, SHUT_WR);
 	return 0;
 }
@@ -84,6 +115,7 @@ static void send_content(struct file_work *work)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
+		work->deadline_us = session_now_us() + FILE_DEADLINE_MS * 1000;
 		/* Who does not take it has answered why. */
 		work->content += n > 0 ? n : 0;
 		work->content_length = n > 0 ? work->content_length - (size_t)n : 0;
@@ -127,14 +159,30 @@ static void read_answer(struct file_work *work)
 			work->ended = true;
 		else
 			work->answer_length += (size_t)n;
+		work->deadline_us = session_now_us() + FILE_DEADLINE_MS * 1000;
 	}
 }
 
-void file_work_step(struct session *session, struct file_work *work, short events)
+void file_work_fill_poll(const struct file_work *work, struct pollfd ret[FILE_WORK_POLLFDS])
 {
-	if (events & POLLOUT && work->content_length > 0)
+	if (work->stream >= 0) {
+		file_stream_fill_poll(work, ret);
+		return;
+	}
+	ret[0] = (struct pollfd){
+		.fd = work->channel, .events = POLLIN | (work->content_length > 0 ? POLLOUT : 0)};
+	ret[1] = (struct pollfd){.fd = -1};
+}
+
+void file_work_step(struct session *session, struct file_work *work, const struct pollfd *fds)
+{
+	short events = fds ? fds[0].revents : 0;
+
+	if (work->stream >= 0)
+		file_stream_step(session, work, fds);
+	else if (events & POLLOUT && work->content_length > 0)
 		send_content(work);
-	if (events & (POLLIN | POLLHUP | POLLERR))
+	if (events & (POLLIN | POLLHUP | POLLERR) && (work->stream < 0 || work->into) && !work->ended)
 		read_answer(work);
 	if (!work->ended && session_now_us() >= work->deadline_us) {
 		struct error ignored;
@@ -150,6 +198,7 @@ void file_work_free(struct file_work *work)
 {
 	close_fd(&work->channel);
 	free(work->answer);
+	file_stream_free(work);
 	*work = FILE_WORK_NONE;
 }
 
@@ -230,8 +279,12 @@ int file_work_result(const struct file_work *work, const char *path, struct erro
 	char buffer[QUOTED_MAX];
 
 	if (work->overdue)
-		return error_set(err, 0, "%s: the work on it took longer than %d s and was ended",
+		return error_set(err, 0, "%s: the work on it made no progress for %d s and was ended",
 			quoted(path, buffer), FILE_DEADLINE_MS / 1000);
+	if (work->failure) {
+		*err = *work->failure;
+		return error_context(err, "%s", quoted(path, buffer));
+	}
 	if (!take_header(work, &answer))
 		return error_set(err, 0,
 			"%s: the process inside that works on it could not be made, or was killed",
@@ -313,8 +366,9 @@ static void *pack(const struct fileop *op, const char *path, const char *from, c
 	return packed;
 }
 
+/* `stream`: a descriptor for the content, taken over; NULL: that is in request and answer. */
 static int start_request(struct session *session, struct job *job, const json_t *request,
-	struct fileop *op, struct error *err)
+	struct fileop *op, int *stream, struct error *err)
 {
 	size_t path_length = 0, from_length = 0, to_length = 0, content_length = 0, length;
 	cleanup_free char *path = take_bytes(json_object_get(request, "path"), &path_length);
@@ -334,7 +388,7 @@ static int start_request(struct session *session, struct job *job, const json_t 
 		return error_set(err, 0,
 			op->kind == FILEOP_EDIT ? "what it is to be replaced by was not given"
 						: "where it is to be moved to was not given");
-	if (op->kind == FILEOP_WRITE &&
+	if (op->kind == FILEOP_WRITE && !stream &&
 		!(job->content = (uint8_t *)take_bytes(
 			  json_object_get(request, "content"), &content_length)))
 		return error_set(err, 0, "no content was given, or what was is not base64");
@@ -345,7 +399,7 @@ static int start_request(struct session *session, struct job *job, const json_t 
 		op->limit = op->limit > LIST_MAX ? LIST_MAX : op->limit;
 		answer_max = LIST_BYTES_MAX;
 	} else if (op->kind == FILEOP_READ) {
-		op->limit = op->limit > READ_MAX ? READ_MAX : op->limit;
+		op->limit = stream ? UINT64_MAX : op->limit > READ_MAX ? READ_MAX : op->limit;
 		answer_max = op->limit;
 	} else {
 		op->offset = op->limit = 0;
@@ -354,6 +408,10 @@ static int start_request(struct session *session, struct job *job, const json_t 
 	op->from_length = (uint32_t)from_length;
 	op->to_length = (uint32_t)to_length;
 	packed = pack(op, path, from, to, &length);
+	if (stream && *stream < 0)
+		return error_set(err, 0, "the descriptor did not come that the content goes by");
+	if (stream)
+		return file_work_start_stream(session, &job->work, packed, length, stream, err);
 	return file_work_start(
 		session, &job->work, packed, length, job->content, content_length, answer_max, err);
 }
@@ -381,6 +439,7 @@ void file_request(struct session *session, struct connection *connection, const 
 	struct fileop op;
 	struct error err = {0};
 	struct job *job = job_take(session, &err);
+	bool streams;
 
 	if (!job || find_kind(request, &op, &err) < 0) {
 		answer_failure(connection, &err);
@@ -394,7 +453,8 @@ void file_request(struct session *session, struct connection *connection, const 
 	/* For messages: what is shown of a path need not be all of its bytes. */
 	job->spec.root_path = xstrdup(json_string_value(json_object_get(request, "path"))
 					      ?: "(a path that is not UTF-8)");
-	if (start_request(session, job, request, &op, &err) < 0) {
+	streams = json_is_true(json_object_get(request, "stream")) && (op.kind == FILEOP_READ || op.kind == FILEOP_WRITE);
+	if (start_request(session, job, request, &op, streams ? &connection->streams[0] : NULL, &err) < 0) {
 		answer_failure(connection, &err);
 		job_free(job);
 	}
@@ -473,6 +533,12 @@ void file_answer(struct job *job)
 	take_header(&job->work, &header);
 	switch (job->kind) {
 	case FILEOP_READ:
+		if (job->work.stream >= 0) {
+			answer(job->connection,
+				json_pack("{s:I, s:i, s:I}", "size", (json_int_t)header.size, "mode",
+					(int)(header.mode & 07777), "count", (json_int_t)job->work.streamed));
+			return;
+		}
 		answer(job->connection, content_to_json(&header, data, length));
 		return;
 	case FILEOP_LIST:

@@ -845,9 +845,8 @@ size_t job_fill_poll(struct job *job, struct pollfd *ret)
 	size_t count = 0;
 
 	if (works_on_files(job)) {
-		ret[count++] = (struct pollfd){.fd = job->work.channel,
-			.events = POLLIN | (job->work.content_length > 0 ? POLLOUT : 0)};
-		return count;
+		file_work_fill_poll(&job->work, ret);
+		return FILE_WORK_POLLFDS;
 	}
 	if (job->state != JOB_RUNNING && job->state != JOB_DRAINING)
 		return 0;
@@ -861,9 +860,9 @@ size_t job_fill_poll(struct job *job, struct pollfd *ret)
 	return count;
 }
 
-static void step_file(struct session *session, struct job *job, short events)
+static void step_file(struct session *session, struct job *job, const struct pollfd *fds)
 {
-	file_work_step(session, &job->work, events);
+	file_work_step(session, &job->work, fds);
 	if (!job->work.ended)
 		return;
 	if (job->state == JOB_FILES) {
@@ -900,7 +899,7 @@ void job_handle_poll(
 	if (count == 0)
 		return;
 	if (works_on_files(job)) {
-		step_file(session, job, fds[0].revents);
+		step_file(session, job, fds);
 		return;
 	}
 	for (int i = 0; i < 2; i++)
@@ -1019,7 +1018,7 @@ uint64_t jobs_check_clocks(struct session *session)
 			next = job->progress_us < next ? job->progress_us : next;
 			next = job->hangup_us < next ? job->hangup_us : next;
 		} else if (works_on_files(job) && now >= job->work.deadline_us) {
-			step_file(session, job, 0);
+			step_file(session, job, NULL);
 			next = now; /* for what comes of that */
 		} else if (works_on_files(job)) {
 			next = job->work.deadline_us < next ? job->work.deadline_us : next;

@@ -453,7 +453,7 @@ static void client_gone(struct session *session, struct connection *connection)
 	connection_free(connection);
 }
 
-/* As recv(2). Descriptors can come with it, three together. */
+/* As recv(2). Descriptors can come with it, one or three together. */
 static ssize_t receive(struct connection *connection)
 {
 	union {
@@ -477,7 +477,7 @@ static ssize_t receive(struct connection *connection)
 	count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
 	for (size_t i = 0; i < count; i++) {
-		if (count == 3 && connection->streams[i] < 0)
+		if (count != 2 && connection->streams[i] < 0)
 			connection->streams[i] = fds[i];
 		else
 			close(fds[i]);

@@ -53,10 +53,18 @@ struct file_work {
 	uint8_t *answer; /* owned */
 	size_t answer_length, answer_size, answer_max;
 	bool ended, overdue;
-	uint64_t deadline_us;
+	uint64_t deadline_us; /* from when the worker inside last took or gave something; UINT64_MAX: it waits for us */
+	/* content that is carried between the worker and a socket of the client's: files_stream.c */
+	int stream; /* -1: none */
+	bool into;  /* the sandbox; else out of it */
+	bool stream_ended;
+	uint8_t *piece; /* owned: what is on its way are `piece_length` bytes from `piece_start` on */
+	size_t piece_start, piece_length;
+	uint64_t streamed; /* bytes that the client got */
+	struct error *failure; /* owned: what ended it that the worker does not know of; or NULL */
 };
 
-#define FILE_WORK_NONE ((struct file_work){.channel = -1})
+#define FILE_WORK_NONE ((struct file_work){.channel = -1, .stream = -1})
 
 enum input_end { INPUT_NEVER /* it was not open */, INPUT_CLOSED /* by a client */, INPUT_READER_GONE };
 
@@ -284,7 +292,18 @@ void changes_free(struct job_changes *changes);
 int file_work_start(struct session *session, struct file_work *work, const void *request,
 	size_t length, const void *content, size_t content_length, size_t answer_max,
 	struct error *err);
-void file_work_step(struct session *session, struct file_work *work, short events);
+/* The same with the content of a FILEOP_WRITE from `stream`, or that of a FILEOP_READ to it; takes it over. */
+int file_work_start_stream(struct session *session, struct file_work *work, const void *request, size_t length,
+	int *stream, struct error *err);
+
+enum { FILE_WORK_POLLFDS = 2 };
+void file_work_fill_poll(const struct file_work *work, struct pollfd ret[FILE_WORK_POLLFDS]);
+void file_work_step(struct session *session, struct file_work *work, const struct pollfd *fds);
+
+/* One that streams: its part of the two above. */
+void file_stream_fill_poll(const struct file_work *work, struct pollfd ret[FILE_WORK_POLLFDS]);
+void file_stream_step(struct session *session, struct file_work *work, const struct pollfd *fds);
+void file_stream_free(struct file_work *work);
 /* Once it has ended: 0, or -1 with what failed as a sentence about `path`. */
 int file_work_result(const struct file_work *work, const char *path, struct error *err);
 void file_work_free(struct file_work *work);

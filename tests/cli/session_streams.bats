@@ -127,3 +127,71 @@ END
   run request "{'op': 'exec', 'stdin_open': True, 'spec': json.load(open('spec'))}"
   [[ $output = *"in the background only"* ]]
 }
+
+# What a file of the session has, and whether one is there.
+content() {
+  inside sha256sum "$1" | cut -d ' ' -f 1
+}
+
+has_nothing_beside() {
+  [ "$(inside ls -A)" = "$1" ]
+}
+
+@test "cp: large files, and what ends in between, in both directions" {
+  head -c 30000000 /dev/urandom >large
+  sum=$(sha256sum <large | cut -d ' ' -f 1)
+  "$nsbox" session cp large "$id:large"
+  [ "$(content large)" = "$sum" ]
+  "$nsbox" session cp "$id:large" - | sha256sum | grep -q "^$sum "
+  cat large | "$nsbox" session cp - "$id:piped"
+  [ "$(content piped)" = "$sum" ]
+  # A file whose size the kernel does not tell.
+  "$nsbox" session cp "$id:/proc/self/status" - | grep -q ^Name:
+  # Who copies is killed: what was there is there, and nothing beside it.
+  echo precious >old
+  inside rm large piped
+  "$nsbox" session cp old "$id:old"
+  "$nsbox" session cp - "$id:old" < <(head -c 5000000 large; exec sleep 5) &
+  client=$!
+  sleep 1
+  kill -9 "$client"
+  eventually has_nothing_beside old
+  [ "$(inside cat old)" = precious ]
+  # What it reads fails: as if it had never been tried.
+  observe bash -c "exec '$nsbox' session cp - '$id:old' </"
+  [ "$status" = 125 ]
+  eventually has_nothing_beside old
+  [ "$(inside cat old)" = precious ]
+  # Where it is to be written there is no room, or it is no file.
+  "$nsbox" session cp large "$id:large"
+  observe bash -c "'$nsbox' session cp '$id:large' - >/dev/full"
+  [ "$status" = 125 ]
+  [[ $stderr = *"writing it: No space left on device" ]]
+  observe bash -c "timeout 20 '$nsbox' session cp '$id:large' - | head -c 1"
+}
+
+@test "cp: who does not go on holds up nobody, and no time runs for him" {
+  head -c 30000000 /dev/zero >large
+  "$nsbox" session cp large "$id:large"
+  (sleep 3; cat large) | timeout 60 "$nsbox" session cp - "$id:late" &
+  "$nsbox" session cp "$id:large" - | (sleep 3; wc -c >count) &
+  for _ in 1 2 3 4; do
+    [ "$(timeout 5 "$nsbox" session exec "$id" echo there </dev/null)" = there ]
+    sleep 0.2
+  done
+  wait
+  [ "$(<count)" = 30000000 ]
+  [ "$(inside stat -c %s late)" = 30000000 ]
+  # Refused at once, whatever there is still to come.
+  run timeout 10 "$nsbox" session cp - "$id:/proc/self/status/x" < <(exec sleep 15)
+  [ "$status" = 125 ]
+}
+
+@test "cp: what the supervisor holds of it is bounded" {
+  supervisor=$("$nsbox" session ls --json | jq .[].supervisor)
+  head -c 60000000 /dev/zero >large
+  "$nsbox" session cp large "$id:large"
+  "$nsbox" session cp "$id:large" - >/dev/null
+  peak=$(awk '/^VmHWM/ { print $2 }' "/proc/$supervisor/status")
+  ((peak < 20000)) || { echo "$peak KiB"; return 1; }
+}
