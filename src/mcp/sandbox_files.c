@@ -353,7 +353,8 @@ static json_t *describe_list(const struct mcp_options *options)
 	static const struct schema_field output[] = {{"path", "string", "The directory", true},
 		{"entries", "object[]",
 			"Each: name (below the directory), type (file, directory, link, FIFO, socket, device), size in bytes, mode in "
-			"octal, modified (UTC), and of links target; a name that is not UTF-8 has U+FFFD in it, and name_base64",
+			"octal, modified (UTC), of links target, and error where a directory could not be looked into; a name that is "
+			"not UTF-8 has U+FFFD in it, and name_base64",
 			true},
 		{"truncated", "boolean", "Whether there are more", true}, {0}};
 
@@ -418,6 +419,8 @@ static json_t *file_entry(const json_t *from)
 		json_object_set_new(entry, "modified", json_string(text));
 	if (json_object_get(from, "target"))
 		set_name(entry, "target", json_object_get(from, "target"));
+	if (json_object_get(from, "error"))
+		json_object_set(entry, "error", json_object_get(from, "error"));
 	return entry;
 }
 
@@ -435,6 +438,8 @@ static void print_entry(FILE *out, const json_t *entry)
 	print_name(out, string_of(entry, "name"));
 	if (strcmp(type, "directory") == 0) {
 		fputc('/', out);
+		if (*string_of(entry, "error"))
+			fprintf(out, "  (%s)", string_of(entry, "error"));
 	} else if (strcmp(type, "link") == 0) {
 		fputs(" -> ", out);
 		print_name(out, string_of(entry, "target"));

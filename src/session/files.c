@@ -11,7 +11,8 @@
  *         to it, of which "count" says how much.
  *         "edit"    from, to (BASE64), all    → {"replaced", "size"}
  *         "list"    limit, recursive          → {"entries": [{"name", "type", "size", "mode", "mtime_ns",
- *         "target"}], "left_out": bool} "move"    to, parents, exclusive    → {}
+ *         "target", "error": why it was not looked into}], "left_out": bool}
+ *         "move"    to, parents, exclusive    → {}
  *         "delete"  recursive                 → {"removed"}
  *         "mkdir"   mode, parents             → {}
  *         "stat"                              → {"type", "size", "mode", "mtime_ns"}
@@ -407,6 +408,8 @@ static int start_request(struct session *session, struct job *job, const json_t 
 	op->path_length = (uint32_t)path_length;
 	op->from_length = (uint32_t)from_length;
 	op->to_length = (uint32_t)to_length;
+	if (op->kind == FILEOP_EDIT && space_take(session, to_length, err) < 0)
+		return -1;
 	packed = pack(op, path, from, to, &length);
 	if (stream && *stream < 0)
 		return error_set(err, 0, "the descriptor did not come that the content goes by");
@@ -471,6 +474,9 @@ static json_t *entry_to_json(const struct fileop_entry *entry, const char *name,
 
 	if (target)
 		json_object_set_new(object, "target", bytes_to_json(target, entry->target_length));
+	/* Another file system is left out on purpose. */
+	if (entry->errnum && entry->errnum < 4096 && entry->errnum != EXDEV)
+		json_object_set_new(object, "error", json_string(strerror((int)entry->errnum)));
 	return object;
 }
 
@@ -478,7 +484,7 @@ static json_t *entry_to_json(const struct fileop_entry *entry, const char *name,
 static json_t *entries_to_json(const uint8_t *data, size_t length)
 {
 	json_t *entries = json_array();
-	bool left_out = true;
+	bool left_out = true, too_deep = false;
 
 	while (length >= sizeof(struct fileop_entry)) {
 		struct fileop_entry entry;
@@ -488,9 +494,10 @@ static json_t *entries_to_json(const uint8_t *data, size_t length)
 		data += sizeof entry;
 		length -= sizeof entry;
 		if (entry.type == 0) {
-			left_out = entry.count != 0 || entry.errnum != 0;
+			left_out = entry.count != 0 || entry.errnum != 0 || too_deep;
 			break;
 		}
+		too_deep |= entry.errnum == ENAMETOOLONG;
 		if (entry.name_length > FILEOP_PATH_MAX * 256U ||
 			entry.target_length > FILEOP_PATH_MAX)
 			break;
