@@ -1105,7 +1105,7 @@ static void begin_stopping(void *data, const char *id, int socket)
 	struct error unimportant;
 
 	(void)id;
-	session_send(socket, json_pack("{s:s}", "op", "stop"), NULL, &unimportant);
+	session_send(socket, json_pack("{s:s}", "op", "stop"), NULL, 0, &unimportant);
 	stopping->sockets[stopping->count++] = socket;
 	if (stopping->count == STOPPING_MAX)
 		wait_for_stopped(stopping);
