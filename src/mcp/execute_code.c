@@ -106,6 +106,9 @@ json_t *execute_code_output_schema(void)
 		{"compiler_output", "string", "What the compiler of a program that was run wrote"},
 		{"images", "array",
 			"The images that were returned as content, in their order: name, mime_type, bytes"},
+		{"files", "array",
+			"The other files that it left in /workspace, new or changed: path, size in bytes, uri of a resource"},
+		{"files_omitted", "integer", "Files more that were left out; absent where none was"},
 		{"limits_hit", "array",
 			"The limits that were met: limit, value, used, unit, known_from, message"},
 		{"limits", "object", "Each limit: value, unit, enforced_by"},
@@ -128,6 +131,8 @@ json_t *execute_code_output_schema(void)
 		json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
 		json_object_get(object, "images"), "items", json_pack("{s:s}", "type", "object"));
+	json_object_set_new(
+		json_object_get(object, "files"), "items", json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
 		json_object_get(object, "refused"), "items", json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
@@ -165,7 +170,8 @@ static json_t *describe(const struct mcp_options *options)
 		"that it met. No network, none of the host's files, nothing kept from one call to the next; the "
 		"working directory /workspace is writable. Limits: %s of memory and %g s unless given, %s of "
 		"files, %d processes; of each output stream the first and last %d bytes are returned, the whole "
-		"is a resource; PNG, JPEG, GIF and WebP files that it leaves in /workspace are returned as images. A program "
+		"is a resource; PNG, JPEG, GIF and WebP files that it leaves in /workspace are returned as images, "
+		"other files (100, 64 MiB in all) as resources. A program "
 		"that exits with a code other than 0, does not compile or meets a limit is a normal result; isError "
 		"means that it could not be run.",
 		memory, (double)options->timeout_default_ms / 1000, disk, (int)limits.pids,
@@ -254,6 +260,7 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 		return error_context(err, "language");
 	spec->capture = true;
 	spec->collect_images = true;
+	spec->collect_files = true;
 	spec->keep_output = true;
 	spec->limits.output_bytes = EXECUTE_CODE_KEPT_BYTES;
 	step->kind = STEP_RUN;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mcp/left_files.h"
 #include "mcp/outputs.h"
 #include "mcp/tools.h"
 #include "util/alloc.h"
@@ -325,6 +326,14 @@ static void add_links(json_t *content, const struct output *kept)
 	}
 }
 
+static void append_files(struct text *text, const json_t *run, const struct output *kept)
+{
+	cleanup_free char *lines = left_files_text(run, kept);
+
+	/* Each of them begins with a newline. */
+	append_string(text, text->length > 0 && text->data[text->length - 1] == '\n' && *lines ? lines + 1 : lines);
+}
+
 /* Images that the code left in its working directory, as the client shows images. */
 static void add_images(json_t *content, const json_t *run)
 {
@@ -402,11 +411,14 @@ json_t *execute_code_finish(
 	append_end(&text, run, message);
 	append_refused(&text, run);
 	append_kept(&text, run, kept);
+	append_files(&text, run, kept);
 	object = structured(run, message, compiler);
 	json_object_set_new(object, "images", image_names(run));
+	left_files_set(object, run, kept);
 	result = tool_result(text.data, text.length, object);
 	add_images(json_object_get(result, "content"), run);
 	add_links(json_object_get(result, "content"), kept);
+	left_files_link(json_object_get(result, "content"), kept);
 	free(text.data);
 	json_decref(compiler);
 	return result;

@@ -40,8 +40,8 @@ struct request {
 static const char instructions[] =
 	"execute_code runs code in a fresh sandbox: no network, no access to the host's files, "
 	"limits on memory, time, processes and disk; nothing is kept from one call to the next. "
-	"Pass input as files or stdin, and print what you want to see; images that the code writes "
-	"into its working directory are returned. For work in several steps, sandbox_initialize makes a "
+	"Pass input as files or stdin, and print what you want to see; files that the code leaves "
+	"in its working directory are returned. For work in several steps, sandbox_initialize makes a "
 	"sandbox whose files stay, in which sandbox_exec runs code and commands, also in the background; "
 	"sandbox_stop ends it. list_languages tells which languages are there, test_sandbox what works.";
 

@@ -3,12 +3,13 @@
 #define NSBOX_MCP_OUTPUTS_H
 
 /*
- * Whole outputs of runs whose results had to leave some out. Each is an unlinked file that the run's
- * supervisor wrote, so it takes a descriptor and disk, not memory, and is gone with the server. The newest
- * OUTPUTS_MAX are kept.
+ * Whole outputs of runs whose results had to leave some out, and the files that runs have left. Each stream is an
+ * unlinked file that the run's supervisor wrote, and so are all files of a run together, so it takes a descriptor and
+ * disk, not memory, and is gone with the server. Those of the newest OUTPUTS_MAX runs are kept. Nothing in them is
+ * looked at; where a file begins and how long it is the supervisor says.
  *
- * They are resources: nsbox://output/ID/stdout and …/stderr, where ID is 128 random bits. One reading
- * returns at most OUTPUT_PART_BYTES; the part from another offset is nsbox://output/ID/stdout?offset=N. A byte
+ * They are resources: nsbox://output/ID/stdout, …/stderr and …/files/0 to …/files/99, where ID is 128 random bits. One
+ * reading returns at most OUTPUT_PART_BYTES; the part from another offset is nsbox://output/ID/stdout?offset=N. A byte
  * takes up to six in JSON (\u0000), and clients refuse a message above 10 MiB.
  */
 
@@ -22,10 +23,20 @@ struct error;
 enum { OUTPUTS_BYTES_MAX = 512 << 20 }; /* of all together */
 enum { OUTPUTS_MAX = 64, OUTPUT_ID_LENGTH = 32, OUTPUT_PART_BYTES = 1 << 20 };
 
+/* Which of the descriptors. */
+enum { OUTPUT_STDOUT, OUTPUT_STDERR, OUTPUT_FILES, OUTPUT_KINDS };
+
+struct output_file {
+	char *path; /* relative to the working directory, as text; owned */
+	uint64_t offset, bytes;
+};
+
 struct output {
 	char id[OUTPUT_ID_LENGTH + 1];
-	int fds[2]; /* standard output, standard error; -1: that stream was returned whole */
-	uint64_t bytes[2];
+	int fds[OUTPUT_KINDS]; /* -1: that stream was returned whole; there are no files */
+	uint64_t bytes[OUTPUT_KINDS];
+	struct output_file *files; /* owned */
+	size_t files_count;
 };
 
 struct outputs {
@@ -36,14 +47,17 @@ struct outputs {
 void outputs_init(struct outputs *outputs);
 
 /*
- * Takes over the descriptors (-1: none) and makes an id. Returns NULL where there are none, or without
- * random bytes.
+ * Takes over the descriptors (-1: none) and makes an id. `files` says what fds[OUTPUT_FILES] has: an array of objects
+ * of path, offset and size; or NULL. Returns NULL where there are no descriptors, or without random bytes.
  */
-const struct output *outputs_add(struct outputs *outputs, int fds[2]);
+const struct output *outputs_add(struct outputs *outputs, int fds[OUTPUT_KINDS], const json_t *files);
 
 /* «nsbox://output/ID/stdout» into `ret` (at least OUTPUT_URI_MAX bytes). */
 enum { OUTPUT_URI_MAX = 80 };
 void output_uri(const struct output *output, int stream, char ret[OUTPUT_URI_MAX]);
+
+/* «nsbox://output/ID/files/INDEX», likewise. */
+void output_file_uri(const struct output *output, size_t index, char ret[OUTPUT_URI_MAX]);
 
 /* Resource objects for resources/list, and templates for resources/templates/list (new references). */
 json_t *outputs_list(const struct outputs *outputs);
@@ -62,7 +76,7 @@ json_t *outputs_read(const struct outputs *outputs, const char *uri, struct erro
 json_t *outputs_part(
 	const char *uri, const char *data, size_t length, bool last, size_t *ret_used);
 
-/* The template of these resources, and what completes its arguments: as sandbox_complete. */
+/* The templates of these resources, and what completes their arguments: as sandbox_complete. */
 bool outputs_is_template(const char *uri);
 int outputs_complete(const struct outputs *outputs, const char *argument, const char *value, json_t **ret);
 

@@ -370,7 +370,7 @@ static json_t *result_of(struct server *server, struct call *call, const json_t 
 	if (call->state)
 		return call->tool->conclude(call->state);
 	return call->tool->finish(server->options, call->arguments, answer,
-		outputs_add(&server->outputs, call->io.kept_fds));
+		outputs_add(&server->outputs, call->io.kept_fds, json_object_get(answer, "files")));
 }
 
 /* A step of a tool of several is over; `answer` is NULL where it failed. Returns whether there is another. */

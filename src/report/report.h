@@ -45,10 +45,11 @@ int spec_from_json(const json_t *object, struct spec *ret, struct error *err);
 json_t *run_result_to_json(const struct run_result *result, const struct spec *spec);
 
 /*
- * Adds to such an object «kept» (of which streams there is a kept file since the object has not all of it) and
- * «kept_whole». The descriptors of these files are ret_fds, in order, and remain the result's. Returns their number.
+ * Adds to such an object «kept» (of which streams there is a kept file since the object has not all of it, and whether
+ * there is one of the files that were left) and «kept_whole». The descriptors of these are ret_fds, in order, at most
+ * RESULT_KEPT_MAX, and remain the result's. Returns their number.
  */
-size_t run_result_add_kept(const struct run_result *result, json_t *object, int ret_fds[2]);
+size_t run_result_add_kept(const struct run_result *result, json_t *object, int *ret_fds);
 
 /* What of it is true of any command in the sandbox: limits, sandbox, warnings (new reference). */
 json_t *run_result_walls_to_json(const struct run_result *result, const struct spec *spec);

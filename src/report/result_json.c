@@ -329,6 +329,17 @@ static json_t *copied_to_json(const struct run_result *result)
 		"error", text_or_null(copied->error.text));
 }
 
+static json_t *files_to_json(const struct result_files *files)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < files->count; i++)
+		json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "path", path_to_json(files->list[i].path), "offset",
+						    (json_int_t)files->list[i].offset, "size",
+						    (json_int_t)files->list[i].size));
+	return list;
+}
+
 json_t *run_result_to_json(const struct run_result *result, const struct spec *spec)
 {
 	const struct exec_result *last = run_result_last(result);
@@ -347,13 +358,17 @@ json_t *run_result_to_json(const struct run_result *result, const struct spec *s
 		json_object_set_new(
 			object, "images_left_out", json_integer(result->images_left_out));
 	}
+	if (spec->collect_files) {
+		json_object_set_new(object, "files", files_to_json(&result->kept_files));
+		json_object_set_new(object, "files_omitted", json_integer((json_int_t)result->kept_files.left_out));
+	}
 	json_object_set_new(object, "timing",
 		json_pack("{s:o, s:o}", "setup_ms", milliseconds(result->setup_us), "total_ms",
 			milliseconds(result->total_us)));
 	return object;
 }
 
-size_t run_result_add_kept(const struct run_result *result, json_t *object, int ret_fds[2])
+size_t run_result_add_kept(const struct run_result *result, json_t *object, int *ret_fds)
 {
 	const struct exec_result *last = run_result_last(result);
 	json_t *kept = json_array();
@@ -368,6 +383,9 @@ size_t run_result_add_kept(const struct run_result *result, json_t *object, int 
 		if (wanted)
 			ret_fds[count++] = result->kept_fds[stream];
 	}
+	json_array_append_new(kept, json_boolean(result->kept_files.count > 0));
+	if (result->kept_files.count > 0)
+		ret_fds[count++] = result->kept_files.fd;
 	json_object_set_new(object, "kept", kept);
 	json_object_set_new(object, "kept_whole",
 		json_pack("[b, b]", result->kept_whole[0], result->kept_whole[1]));

@@ -121,6 +121,7 @@ static const struct field spec_fields[] = {
 	{"explain", FIELD_BOOL, AT(spec, explain)},
 	{"capture", FIELD_BOOL, AT(spec, capture)},
 	{"collect_images", FIELD_BOOL, AT(spec, collect_images)},
+	{"collect_files", FIELD_BOOL, AT(spec, collect_files)},
 	{"keep_output", FIELD_BOOL, AT(spec, keep_output)},
 	{"background", FIELD_BOOL, AT(spec, background)},
 	{"tty", FIELD_BOOL, AT(spec, tty)},

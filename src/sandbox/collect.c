@@ -18,8 +18,9 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/file.h"
 
-enum { MAGIC_BYTES = 12, ENTRIES_MAX = 10000, COMPARE_BYTES = 16 << 10 };
+enum { MAGIC_BYTES = 12, ENTRIES_MAX = 10000, COMPARE_BYTES = 16 << 10, COPY_BYTES = 256 << 10 };
 
 const char *image_type(const void *data, unsigned long length)
 {
@@ -86,6 +87,7 @@ static int open_working_directory(const struct spec *spec, const int *tmpfs, siz
 	const char *rest = over ? spec_path_below(cwd, over->target) : cwd;
 	cleanup_close int top = -1;
 
+	errno = ENOENT;
 	if (index >= tmpfs_count || (over && over->kind != MOUNT_TMPFS))
 		return -1;
 	top = open_beneath(tmpfs[index], over || spec->root == ROOT_HOST ? "." : "upper", O_PATH | O_DIRECTORY);
@@ -275,9 +277,9 @@ static bool has_content(int fd, const struct stat *st, const struct file_spec *f
 	return true;
 }
 
-static int leave_out(const struct walk *walk, const char *why)
+static int leave_out(const struct walk *walk, const char *why, bool content)
 {
-	walk->collector->left_out(walk->collector->data, walk->path, why);
+	walk->collector->left_out(walk->collector->data, *walk->path ? walk->path : ".", why, content);
 	return 0;
 }
 
@@ -304,12 +306,12 @@ static int show_file(const struct walk *walk, int directory, const char *name)
 	struct stat st;
 
 	if (collector->full && collector->full(collector->data))
-		return input ? 0 : leave_out(walk, "too many");
+		return input ? 0 : leave_out(walk, "too many", true);
 	fd = open_beneath(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return leave_out(walk, strerror(errno));
+		return leave_out(walk, strerror(errno), true);
 	if (!S_ISREG(st.st_mode))
-		return leave_out(walk, type_words(st.st_mode));
+		return leave_out(walk, type_words(st.st_mode), false);
 	if (input && has_content(fd, &st, input))
 		return 0;
 	return collector->file(collector->data, walk->path, name, fd, &st);
@@ -348,13 +350,13 @@ static int show_link(const struct walk *walk, int directory, const char *name)
 	ssize_t n;
 
 	if (!collector->link)
-		return leave_out(walk, "a symbolic link");
+		return leave_out(walk, "a symbolic link", false);
 	n = readlinkat(directory, name, target, sizeof target - 1);
 	if (n < 0)
-		return leave_out(walk, strerror(errno));
+		return leave_out(walk, strerror(errno), false);
 	target[n] = '\0';
 	if (!stays_inside(target, walk->depth))
-		return leave_out(walk, "a symbolic link that may lead outside");
+		return leave_out(walk, "a symbolic link that may lead outside", false);
 	return collector->link(collector->data, walk->path, name, target);
 }
 
@@ -368,10 +370,10 @@ static int show_directory(struct walk *walk, int parent, const char *name)
 	int r = 0;
 
 	if (walk->depth + 1 >= COLLECT_DEPTH_MAX)
-		return leave_out(walk, "a directory that lies too deep");
+		return leave_out(walk, "a directory that lies too deep", true);
 	fd = open_beneath(parent, name, O_RDONLY | O_DIRECTORY);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return leave_out(walk, strerror(errno));
+		return leave_out(walk, strerror(errno), true);
 	if (collector->directory)
 		r = collector->directory(collector->data, walk->path, name, st.st_mode & 0777);
 	if (r != 0)
@@ -398,18 +400,21 @@ static int show_one(struct walk *walk, int directory, const char *name)
 	if (collector->stop && collector->stop(collector->data))
 		return -1;
 	if (fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-		return leave_out(walk, strerror(errno));
+		return leave_out(walk, strerror(errno), true);
 	if (S_ISREG(st.st_mode))
 		return show_file(walk, directory, name);
 	if (S_ISDIR(st.st_mode))
 		return show_directory(walk, directory, name);
 	if (S_ISLNK(st.st_mode))
 		return show_link(walk, directory, name);
-	return is_whiteout(walk, &st) ? 0 : leave_out(walk, type_words(st.st_mode));
+	return is_whiteout(walk, &st) ? 0 : leave_out(walk, type_words(st.st_mode), false);
 }
 
-/* Every name of a directory, sorted, NULL-terminated. The kernel's are plain names; others would be somebody's mistake. */
-static char **list_all(int directory)
+/*
+ * Every name of a directory, sorted, NULL-terminated. The kernel's are plain names; others would be somebody's mistake.
+ * *ret_errno is why some may be missing, or 0.
+ */
+static char **list_all(int directory, int *ret_errno)
 {
 	int fd = open_beneath(directory, ".", O_RDONLY | O_DIRECTORY);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -417,9 +422,10 @@ static char **list_all(int directory)
 	size_t count = 0, room = 1;
 	struct dirent *entry;
 
+	*ret_errno = dir ? 0 : errno;
 	if (!dir && fd >= 0)
 		close(fd);
-	while (dir && (entry = readdir(dir))) {
+	while (dir && (errno = 0, entry = readdir(dir))) {
 		const char *name = entry->d_name;
 
 		if (!*name || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -428,8 +434,10 @@ static char **list_all(int directory)
 			names = xrealloc(names, room *= 4, sizeof *names);
 		names[count++] = xstrdup(name);
 	}
-	if (dir)
+	if (dir) {
+		*ret_errno = errno;
 		closedir(dir);
+	}
 	names[count] = NULL;
 	qsort(names, count, sizeof *names, compare_names);
 	return names;
@@ -437,10 +445,12 @@ static char **list_all(int directory)
 
 static int show_all(struct walk *walk, int directory)
 {
-	char **names = list_all(directory);
+	int errnum, r = 0;
+	char **names = list_all(directory, &errnum);
 	size_t before = walk->length;
-	int r = 0;
 
+	if (errnum)
+		leave_out(walk, strerror(errnum), true);
 	for (char **name = names; *name && r == 0; name++) {
 		int n = snprintf(walk->path + before, sizeof walk->path - before, "%s%s", before ? "/" : "", *name);
 
@@ -450,7 +460,7 @@ static int show_all(struct walk *walk, int directory)
 			continue;
 		}
 		walk->path[before] = '\0';
-		leave_out(walk, "the path of something in it is too long");
+		leave_out(walk, "the path of something in it is too long", true);
 	}
 	walk->length = before;
 	walk->path[before] = '\0';
@@ -465,6 +475,9 @@ int collect_files(const struct spec *spec, const int *tmpfs, size_t tmpfs_count,
 		.collector = collector, .directory = working_directory(spec), .overlay = spec->root != ROOT_HOST};
 	int r;
 
+	/* ENOENT: the code has removed it, or in a root of its own made and changed nothing there. */
+	if (directory < 0 && errno != ENOENT)
+		leave_out(&walk, errno == ELOOP || errno == ENOTDIR ? "not a directory any more" : strerror(errno), true);
 	if (directory < 0)
 		return 0;
 	find_inputs(spec, &walk);
@@ -472,6 +485,55 @@ int collect_files(const struct spec *spec, const int *tmpfs, size_t tmpfs_count,
 	free(walk.inputs);
 	return r;
 }
+
+/* --- content --- */
+
+/* From `start` to `end` of it, as far as there is data. */
+static int copy_range(int from, int to, off_t at, off_t start, off_t end, bool (*stop)(void *data), void *data)
+{
+	static char buffer[COPY_BYTES];
+
+	while (start < end) {
+		size_t wanted = end - start < COPY_BYTES ? (size_t)(end - start) : COPY_BYTES;
+		ssize_t n = pread(from, buffer, wanted, start);
+
+		if (stop && stop(data)) {
+			errno = ECANCELED;
+			return -1;
+		}
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			return 0; /* shorter meanwhile: the rest is a hole */
+		if (lseek(to, at + start, SEEK_SET) < 0 || write_whole(to, buffer, (size_t)n) < 0)
+			return -1;
+		start += n;
+	}
+	return 0;
+}
+
+int collect_copy(int from, int to, off_t at, off_t size, bool (*stop)(void *data), void *data)
+{
+	off_t start = 0, end;
+
+	/* The size first, so that what is not written is a hole. */
+	if (size > 0 && ftruncate(to, at + size) < 0)
+		return -1;
+	while (start < size) {
+		start = lseek(from, start, SEEK_DATA);
+		if (start < 0)
+			return errno == ENXIO ? 0 : -1;
+		end = lseek(from, start, SEEK_HOLE);
+		if (end < 0)
+			return errno == ENXIO ? 0 : -1;
+		if (copy_range(from, to, at, start, end < size ? end : size, stop, data) < 0)
+			return -1;
+		start = end;
+	}
+	return 0;
+}
+
+/* --- before the run --- */
 
 /* Whether one of the names that lead to the directory is a link in the root: then it is somewhere else in the upper layer. */
 static bool leads_through_link(const struct spec *spec, const char *directory)

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct error;
 struct stat;
@@ -53,9 +54,12 @@ struct collector {
 	int (*file)(void *data, const char *path, const char *name, int fd, const struct stat *st);
 	/* A symbolic link that leads nowhere but to names in the working directory; or NULL: they are passed over. */
 	int (*link)(void *data, const char *path, const char *name, const char *target);
-	/* Everything else, with the reason as words. */
-	void (*left_out)(void *data, const char *path, const char *why);
-	bool (*full)(void *data); /* no file is wanted any more, so that none is opened; or NULL */
+	/*
+	 * Everything else, with the reason as words; `content`: what is missing by it may be content, as of a file that
+	 * cannot be read. The working directory itself is «.».
+	 */
+	void (*left_out)(void *data, const char *path, const char *why, bool content);
+	bool (*full)(void *data); /* no file is wanted any more: they are left out, and not opened; or NULL */
 	bool (*stop)(void *data); /* asked before each name; or NULL */
 };
 
@@ -64,6 +68,12 @@ struct collector {
  * or -1 where the collector ended it.
  */
 int collect_files(const struct spec *spec, const int *tmpfs, size_t tmpfs_count, const struct collector *collector);
+
+/*
+ * Copies `size` bytes of a file that the collector was shown to `to`, from the offset `at` on, which becomes that much
+ * longer by it; holes become holes. Returns 0, or -1 with errno, which is ECANCELED where `stop` (may be NULL) says so.
+ */
+int collect_copy(int from, int to, off_t at, off_t size, bool (*stop)(void *data), void *data);
 
 /*
  * Whether what is left in the last command's working directory can be found afterwards: not where that is a directory

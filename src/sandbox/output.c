@@ -22,10 +22,9 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
-#include "util/file.h"
 #include "util/parse.h"
 
-enum { BUFFER_BYTES = 256 << 10, PART_DIGITS = 16, PART_MAX = 8 + PART_DIGITS };
+enum { PART_DIGITS = 16, PART_MAX = 8 + PART_DIGITS };
 
 struct copying {
 	int directories[COLLECT_DEPTH_MAX + 1]; /* on the way to the current one; the first is the caller's */
@@ -91,7 +90,7 @@ void output_close(struct output *output, bool unused)
 
 /* --- what is left out, and what fails --- */
 
-static void note_left_out(void *data, const char *path, const char *why)
+static void note_left_out(void *data, const char *path, const char *why, bool content)
 {
 	struct result_copied *copied = &((struct copying *)data)->result->copied;
 
@@ -122,7 +121,7 @@ static int fail_or_leave_out(struct copying *copying, const char *what, const ch
 {
 	if (!is_of_one(errno))
 		return fail(copying, errno, what, path);
-	note_left_out(copying, path, strerror(errno));
+	note_left_out(copying, path, strerror(errno), true);
 	return 0;
 }
 
@@ -193,51 +192,6 @@ static bool is_stopped(void *data)
 	return copying->stopped;
 }
 
-/* From `start` to `end`, as far as there is data. Returns -1 with errno; ECANCELED: stopped. */
-static int copy_range(struct copying *copying, int from, int to, off_t start, off_t end)
-{
-	static char buffer[BUFFER_BYTES];
-
-	while (start < end) {
-		size_t wanted = end - start < BUFFER_BYTES ? (size_t)(end - start) : BUFFER_BYTES;
-		ssize_t n = pread(from, buffer, wanted, start);
-
-		if (is_stopped(copying)) {
-			errno = ECANCELED;
-			return -1;
-		}
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			return 0; /* shorter meanwhile: the rest is a hole */
-		if (lseek(to, start, SEEK_SET) < 0 || write_whole(to, buffer, (size_t)n) < 0)
-			return -1;
-		start += n;
-	}
-	return 0;
-}
-
-/* The size first, so that what is not written is a hole. */
-static int copy_content(struct copying *copying, int from, int to, off_t size)
-{
-	off_t start = 0, end;
-
-	if (size > 0 && ftruncate(to, size) < 0)
-		return -1;
-	while (start < size) {
-		start = lseek(from, start, SEEK_DATA);
-		if (start < 0)
-			return errno == ENXIO ? 0 : -1;
-		end = lseek(from, start, SEEK_HOLE);
-		if (end < 0)
-			return errno == ENXIO ? 0 : -1;
-		if (copy_range(copying, from, to, start, end < size ? end : size) < 0)
-			return -1;
-		start = end;
-	}
-	return 0;
-}
-
 /* NFS and some file systems in user space know no RENAME_NOREPLACE: a hard link replaces nothing either. */
 static int give_name(struct copying *copying, const char *name)
 {
@@ -257,13 +211,13 @@ static int make_file(void *data, const char *path, const char *name, int from, c
 	cleanup_close int to = -1;
 
 	if ((uint64_t)st->st_size > copying->room) {
-		note_left_out(copying, path, "more than --disk allows for all");
+		note_left_out(copying, path, "more than --disk allows for all", true);
 		return 0;
 	}
 	to = open_new(copying->directories[0], copying->part, O_WRONLY | O_CREAT | O_EXCL, (st->st_mode & 0777) | 0400);
 	if (to < 0)
 		return fail(copying, errno, "making the file", path);
-	if (copy_content(copying, from, to, st->st_size) < 0 || give_name(copying, name) < 0) {
+	if (collect_copy(from, to, 0, st->st_size, is_stopped, copying) < 0 || give_name(copying, name) < 0) {
 		int r = copying->stopped ? -1 : fail_or_leave_out(copying, "writing", path);
 
 		unlinkat(copying->directories[0], copying->part, 0);

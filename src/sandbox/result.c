@@ -18,6 +18,10 @@ void run_result_free(struct run_result *result)
 		free(result->images[i].name);
 		free(result->images[i].data);
 	}
+	for (size_t i = 0; i < result->kept_files.count; i++)
+		free(result->kept_files.list[i].path);
+	if (result->kept_files.fd > 0)
+		close(result->kept_files.fd);
 	for (size_t i = 0; i < RESULT_LEFT_OUT_MAX; i++) {
 		free(result->copied.left_out[i].path);
 		free(result->copied.left_out[i].why);

@@ -122,6 +122,25 @@ struct result_copied {
 	struct error error;				      /* why the rest is missing; text is empty otherwise */
 };
 
+/* A file that was left in the working directory. */
+struct result_file {
+	char *path;		/* relative to that; owned */
+	uint64_t offset, size;	/* bytes, in the file that holds all */
+};
+
+/* Descriptors that a result can have: kept_fds and that of kept_files. */
+enum { RESULT_KEPT_MAX = 3 };
+
+enum { RESULT_FILES_MAX = 100, RESULT_FILES_BYTES_MAX = 64 << 20 /* of all together */ };
+
+struct result_files {
+	int fd; /* an unlinked file with the content of all, one behind the other; 0 or -1: none */
+	uint64_t bytes;
+	struct result_file list[RESULT_FILES_MAX];
+	size_t count;
+	uint64_t left_out; /* too many, or too large */
+};
+
 enum {
 	RESULT_WARNINGS_MAX = 8,
 	RESULT_IMAGES_MAX = 8,
@@ -152,6 +171,7 @@ struct run_result {
 	int kept_fds[2];
 	bool kept_whole[2]; /* nothing is missing in it */
 	struct result_copied copied;
+	struct result_files kept_files; /* with spec.collect_files */
 	bool output_lost;   /* what the command wrote could not be written on: see warnings */
 	uint64_t setup_us;  /* from create to the first command's start */
 	uint64_t total_us;  /* from create to destroyed */

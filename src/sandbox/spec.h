@@ -148,6 +148,7 @@ struct spec {
 	bool explain; /* the refused system calls are noted: see exec_result.refused */
 	bool capture; /* standard output and error are kept for the result, else the caller's own */
 	bool collect_images; /* see run_result.images */
+	bool collect_files;  /* see run_result.kept_files */
 	bool keep_output;    /* with capture: see run_result.kept_fds */
 	bool session; /* no command of its own: they come later (create.h), any number at a time */
 	bool background; /* its commands get about a tenth of the processor time of others that want it, too */

@@ -29,6 +29,7 @@
 #include "sandbox/collect.h"
 #include "sandbox/create.h"
 #include "sandbox/features.h"
+#include "sandbox/keep.h"
 #include "sandbox/listener.h"
 #include "sandbox/output.h"
 #include "sandbox/terminal.h"
@@ -827,8 +828,11 @@ static bool copying_is_stopped(void *data)
 	return poll(fds, 2, 0) > 0 && (fds[1].revents || (fds[0].revents && told_to_end(run)));
 }
 
-static void copy_output(struct run *run)
+/* Nobody asks any more for what is left of a run that was cancelled. */
+static void collect_files_left(struct run *run)
 {
+	if (run->spec->collect_files && run->exec->ended_by != ENDED_SETUP && run->exec->ended_by != ENDED_CANCELLED)
+		keep_files(run->spec, run->tmpfs_fds, run->tmpfs_count, copying_is_stopped, run, run->result);
 	if (!run->control->output || run->exec->ended_by == ENDED_SETUP)
 		return;
 	run->result->copied.asked = true;
@@ -850,7 +854,7 @@ static void finish(struct run *run)
 	finish_terminal(run);
 	terminal_end(&run->terminal);
 	terminal_restore_modes(&run->modes);
-	copy_output(run);
+	collect_files_left(run);
 	stdio_close(&run->stdio);
 	close_fd(&run->proc_fd);
 	close_fd(&run->listener);

@@ -219,7 +219,7 @@ static void answer_result(struct job *job)
 {
 	json_t *object = job_result_to_json(job);
 	size_t count = 0;
-	int fds[2];
+	int fds[RESULT_KEPT_MAX];
 
 	if (job->spec.keep_output)
 		count = run_result_add_kept(&job->result, object, fds);

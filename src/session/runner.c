@@ -218,15 +218,15 @@ static bool have_message(const struct runner_io *io, struct frame_header *ret)
 	return ret->length > FRAME_MAX || io->in_length - sizeof *ret >= ret->length;
 }
 
-/* The descriptors belong to the streams that «kept» names, in this order. */
+/* The descriptors belong to what «kept» names: standard output, standard error, files; in this order. */
 static void take_kept(struct runner_io *io, const json_t *result)
 {
 	const json_t *kept = json_object_get(result, "kept");
 	int next = 0;
 
-	for (int stream = 0; stream < 2; stream++)
-		if (json_is_true(json_array_get(kept, (size_t)stream)) && next < 2)
-			io->kept_fds[stream] = move_fd(&io->received[next++]);
+	for (int i = 0; i < RUNNER_KEPT_MAX; i++)
+		if (json_is_true(json_array_get(kept, (size_t)i)))
+			io->kept_fds[i] = move_fd(&io->received[next++]);
 }
 
 /* The first message of io->in, which is whole, taken out of it. */
@@ -278,11 +278,11 @@ static int grow(struct runner_io *io)
 	return 0;
 }
 
-/* Like recv(2). Descriptors come with the result: first standard output's, then standard error's. */
+/* Like recv(2). Descriptors come with the result. */
 static ssize_t receive(struct runner_io *io)
 {
 	union {
-		char buffer[CMSG_SPACE(2 * sizeof(int))];
+		char buffer[CMSG_SPACE(RUNNER_KEPT_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = {.iov_base = io->in + io->in_length, .iov_len = READ_SIZE};
@@ -290,12 +290,13 @@ static ssize_t receive(struct runner_io *io)
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = control.buffer,
-		.msg_controllen = sizeof control.buffer,
+		/* Without padding, in which one more would fit. */
+		.msg_controllen = CMSG_LEN(RUNNER_KEPT_MAX * sizeof(int)),
 	};
 	ssize_t n = recvmsg(io->fd, &message, MSG_CMSG_CLOEXEC);
 	struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
 
-	/* At most two: the kernel closes what there is no room for. */
+	/* At most as many: the kernel closes what there is no room for. */
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
 		memcpy(io->received, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
 	return n;
@@ -338,7 +339,7 @@ void runner_io_close(struct runner_io *io)
 	close_fd(&io->fd);
 	free(io->out);
 	free(io->in);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < RUNNER_KEPT_MAX; i++) {
 		close_fd(&io->received[i]);
 		close_fd(&io->kept_fds[i]);
 	}

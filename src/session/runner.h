@@ -41,6 +41,8 @@ int runner_start(struct runner *ret, struct error *err);
  */
 int runner_stop(struct runner *runner, unsigned wait_ms);
 
+enum { RUNNER_KEPT_MAX = 3 }; /* RESULT_KEPT_MAX */
+
 /* The server's end of one run. */
 struct runner_io {
 	int fd;    /* stream socket, non-blocking */
@@ -48,13 +50,16 @@ struct runner_io {
 	size_t out_length, out_sent;
 	char *in; /* what has come of a message that is not whole yet */
 	size_t in_length, in_size;
-	int received[2]; /* descriptors that came, in their order */
-	/* With RUNNER_RESULT: run_result.kept_fds where some output was left out of the result; else -1. */
-	int kept_fds[2];
+	int received[RUNNER_KEPT_MAX]; /* descriptors that came, in their order */
+	/*
+	 * With RUNNER_RESULT: run_result.kept_fds where some output was left out of the result, and the descriptor of
+	 * run_result.kept_files where there are some; else -1.
+	 */
+	int kept_fds[RUNNER_KEPT_MAX];
 };
 
 #define RUNNER_IO_NONE                                                                             \
-	((struct runner_io){.fd = -1, .received = {-1, -1}, .kept_fds = {-1, -1}})
+	((struct runner_io){.fd = -1, .received = {-1, -1, -1}, .kept_fds = {-1, -1, -1}})
 
 /*
  * Starts a run of `spec`, with its output captured. The filter of the spec is not transferred: the supervisor looks

@@ -32,6 +32,7 @@
 #include "sandbox/spec.h"
 #include "seccomp/load.h"
 #include "session/pull.h"
+#include "session/runner.h"
 #include "session/session.h"
 #include "session/warm.h"
 #include "util/alloc.h"
@@ -41,6 +42,8 @@
 #include "util/utf8.h"
 
 enum { CONTROL_FD = 3 };
+
+_Static_assert((int)RUNNER_KEPT_MAX == (int)RESULT_KEPT_MAX, "the server takes what a result has");
 
 /* Takes over the reference. Waits until the server has read it, or is gone. */
 static int send_frame(int fd, enum frame_type type, json_t *object, const int *fds, size_t count)
@@ -54,11 +57,11 @@ static int send_frame(int fd, enum frame_type type, json_t *object, const int *f
 	return frame_send_bytes(fd, body, header.length);
 }
 
-/* The result, and with it the kept files of the streams that it has not whole. */
+/* The result, and with it what was kept beside it. */
 static void send_result(int fd, const struct run_result *result, const struct spec *spec)
 {
 	json_t *object = run_result_to_json(result, spec);
-	int fds[2];
+	int fds[RESULT_KEPT_MAX];
 	size_t count = run_result_add_kept(result, object, fds);
 
 	send_frame(fd, FRAME_RESULT, object, fds, count);

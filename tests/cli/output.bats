@@ -240,9 +240,15 @@ open("bottom", "w").close()'
 @test "output: the working directory as a link, or gone" {
   box --output out -- sh -c 'cd / && mv workspace old && ln -s /etc workspace'
   [ "$status" = 0 ]
+  [ "$stderr" = 'nsbox: warning: --output: left out "." (not a directory any more)' ]
   [ -z "$(ls -A out)" ]
   box --output out -- sh -c 'cd / && rmdir workspace && mkfifo workspace'
   [ "$status" = 0 ]
+  [ "$stderr" = 'nsbox: warning: --output: left out "." (not a directory any more)' ]
+  [ -z "$(ls -A out)" ]
+  box --output out -- sh -c 'cd / && rmdir workspace'
+  [ "$status" = 0 ]
+  [ -z "$stderr" ]
   [ -z "$(ls -A out)" ]
 }
 

@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(sockets[1]);
 	if (going_on)
 		require(!drain(&io), "the end of the supervisor is the end of the run");
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < RUNNER_KEPT_MAX; i++)
 		if (io.kept_fds[i] >= 0)
 			close(io.kept_fds[i]);
 	runner_io_close(&io);

@@ -89,7 +89,7 @@ for (const revision of [...legacy, modern])
 			const { result: { contents: [part] } } = await speaker.ask('resources/read', { uri });
 			assert.equal(part.text.length, 100000);
 			assert.equal((await speaker.ask('resources/list')).result.resources[0].uri, uri);
-			assert.equal((await speaker.ask('resources/templates/list')).result.resourceTemplates.length, 2);
+			assert.equal((await speaker.ask('resources/templates/list')).result.resourceTemplates.length, 3);
 			assert.deepEqual((await speaker.ask('prompts/list')).result.prompts, []);
 
 			await speaker.call({ language: 'bash', code: 'echo begun; sleep 2.5' }, { progressToken: 'token' });
@@ -237,7 +237,7 @@ describe('the official clients', () => {
 	test('1.x', { timeout: 60000 }, async () => {
 		const { client, errors, run, close } = await connect();
 		assert.equal(text(await run({ language: 'bash', code: 'echo hello' })), 'hello\n');
-		assert.equal((await client.listResourceTemplates()).resourceTemplates.length, 2);
+		assert.equal((await client.listResourceTemplates()).resourceTemplates.length, 3);
 		assert.deepEqual(errors, []);
 		await close();
 	});

@@ -11,6 +11,7 @@ import { connect, nsbox } from './helpers.mjs';
 
 const runtime = mkdtempSync(join(tmpdir(), 'nsbox-resources-'));
 const files = 'nsbox://sandbox/{sandbox_id}/{+path}{?offset}', outputs = 'nsbox://output/{id}/{stream}{?offset}';
+const left = 'nsbox://output/{id}/files/{number}{?offset}';
 let server, id;
 
 const call = (name, args) => server.client.callTool({ name, arguments: args });
@@ -65,7 +66,7 @@ test('what is no resource is said to be none', async () => {
 
 test('templates are completed', async () => {
 	const { resourceTemplates } = await server.client.listResourceTemplates();
-	assert.deepEqual(resourceTemplates.map(template => template.uriTemplate), [outputs, files]);
+	assert.deepEqual(resourceTemplates.map(template => template.uriTemplate), [outputs, left, files]);
 	assert.deepEqual((await complete(files, 'sandbox_id', id.slice(0, 2))).values, [id]);
 	assert.deepEqual((await complete(files, 'sandbox_id', 'x')).values, []);
 	const context = { arguments: { sandbox_id: id } };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kept outputs: addresses, parts that do not cut characters, what is not text, and the oldest one that goes. */
+/* Kept outputs and files: addresses, parts that do not cut characters, what is not text, and the oldest one that goes. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,8 +44,8 @@ static int file_of(const void *data, size_t length)
 static const char *keep(const void *data, size_t length)
 {
 	static char uri[OUTPUT_URI_MAX];
-	int fds[2] = {file_of(data, length), -1};
-	const struct output *output = outputs_add(&outputs, fds);
+	int fds[OUTPUT_KINDS] = {file_of(data, length), -1, -1};
+	const struct output *output = outputs_add(&outputs, fds, NULL);
 
 	assert_non_null(output);
 	assert_int_equal(fds[0], -1);
@@ -220,9 +220,89 @@ static void test_oldest_goes(void **state)
 
 static void test_none(void **state)
 {
-	int fds[2] = {-1, -1};
+	int fds[OUTPUT_KINDS] = {-1, -1, -1};
 
-	assert_null(outputs_add(&outputs, fds));
+	assert_null(outputs_add(&outputs, fds, NULL));
+}
+
+/* Keeps `data` as what files have, which `files` says as JSON. */
+static const struct output *keep_files(const char *data, const char *files)
+{
+	int fds[OUTPUT_KINDS] = {-1, -1, file_of(data, strlen(data))};
+	json_t *list = json_loads(files, 0, NULL);
+	const struct output *output = outputs_add(&outputs, fds, list);
+
+	assert_non_null(list);
+	assert_non_null(output);
+	json_decref(list);
+	return output;
+}
+
+static void expect_file(const struct output *output, const char *rest, const char *text)
+{
+	char uri[OUTPUT_URI_MAX + 64];
+	json_t *part;
+
+	snprintf(uri, sizeof uri, "nsbox://output/%s/%s", output->id, rest);
+	if (!text) {
+		expect_error(uri, "no such resource");
+		return;
+	}
+	part = read_part(uri);
+	assert_string_equal(json_string_value(json_object_get(part, "text")), text);
+	assert_null(next_of(part));
+	json_decref(part);
+}
+
+static void test_files(void **state)
+{
+	const struct output *output = keep_files("onethree",
+		"[{\"path\": \"a\", \"offset\": 0, \"size\": 3}, {\"path\": \"b/c\", \"offset\": 3, \"size\": 5},"
+		" {\"path\": \"none\", \"offset\": 8, \"size\": 0}]");
+	char uri[OUTPUT_URI_MAX];
+	json_t *list = outputs_list(&outputs), *second = json_array_get(list, 1);
+
+	assert_int_equal(output->files_count, 3);
+	expect_file(output, "files/0", "one");
+	expect_file(output, "files/1", "three");
+	expect_file(output, "files/1?offset=2", "ree");
+	expect_file(output, "files/2", "");
+	output_file_uri(output, 1, uri);
+	assert_int_equal(json_array_size(list), 3);
+	assert_string_equal(json_string_value(json_object_get(second, "uri")), uri);
+	assert_string_equal(json_string_value(json_object_get(second, "name")), "b/c");
+	assert_int_equal(json_integer_value(json_object_get(second, "size")), 5);
+	json_decref(list);
+	for (size_t i = 0; i < 11; i++) {
+		static const char *const wrong[] = {"files/3", "files/", "files", "files/00", "files/01", "files/-1", "files/0x",
+			"files/ 0", "files/0/", "files/18446744073709551616", "stdout"};
+
+		expect_file(output, wrong[i], NULL);
+	}
+	snprintf(uri, sizeof uri, "nsbox://output/%s/files/0?offset=4", output->id);
+	expect_error(uri, "3 bytes only");
+}
+
+/* Files never lead to what lies behind their end. */
+static void test_files_that_do_not_fit(void **state)
+{
+	static const char *const wrong[] = {
+		"[{\"path\": \"a\", \"offset\": 0, \"size\": 9}]",
+		"[{\"path\": \"a\", \"offset\": 9, \"size\": 0}]",
+		"[{\"path\": \"a\", \"offset\": 4, \"size\": 9223372036854775807}]",
+		"[{\"path\": \"a\", \"offset\": -1, \"size\": 1}]",
+		"[{\"path\": \"a\", \"offset\": 1, \"size\": -1}]",
+		"[{\"path\": 5, \"offset\": 1, \"size\": 1}]",
+		"[{\"path\": \"a\", \"offset\": 0, \"size\": 1}, 5]",
+	};
+
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		const struct output *output = keep_files("onethree", wrong[i]);
+
+		assert_int_equal(output->fds[OUTPUT_FILES], -1);
+		assert_int_equal(output->files_count, 0);
+		expect_file(output, "files/0", NULL);
+	}
 }
 
 static void test_ids(void **state)
@@ -246,7 +326,7 @@ int main(void)
 		TEST(test_escapes),
 		TEST(test_addresses),
 		TEST(test_oldest_goes),
-		TEST(test_none),
+		TEST(test_none), TEST(test_files), TEST(test_files_that_do_not_fit),
 		TEST(test_ids),
 	};
 
