@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+// Sandboxes that last, as such: who may use which, for how long, many at a time, what runs in the background, and what
+// comes of it when a process of ours is killed.
+
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import { after, describe, test } from 'node:test';
+import { alive, descendants, newMarker, processOf, sleep, stubborn, text, until, withMarker } from './helpers.mjs';
+import { Sandbox, connectTools, session, sockets } from './sandboxes.mjs';
+
+const MANY = ['--max-sessions', '200', '--max-parallel', '64'];
+const server = await connectTools({ args: MANY });
+after(server.close);
+const { initialize, failure, tool } = server;
+const gone = /there is no sandbox "[^"]*": it was stopped, its time was up, or it never was\n.*sandbox_initialize/;
+const supervisorOf = id => JSON.parse(session('ls', '--json')).find(entry => entry.id === id).supervisor;
+const run = (box, code, more) => box.exec({ language: 'python', code, ...more });
+const sandboxes = async () => (await tool('sandbox_list')).sandboxes.map(entry => entry.sandbox_id);
+
+// What there is of sandboxes on the host: mounts, and folders of their files.
+function leftovers() {
+	const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n').filter(line => line.includes('nsbox'));
+	try {
+		return [...mounts, ...readdirSync(`${process.env.NSBOX_STORE}/sessions`)];
+	} catch {
+		return mounts;
+	}
+}
+
+describe('whose', { concurrency: 4 }, () => {
+	test('ids that are none, and of what has ended', async () => {
+		const box = await initialize();
+		await box.stop();
+		for (const id of ['0'.repeat(32), box.id, '', 'x', box.id.slice(0, 8), box.id.toUpperCase(), '../'.repeat(8) + 'etc/pass', 'a'.repeat(100000)])
+			for (const [name, more] of [['sandbox_exec', { command: 'true' }], ['read_file', { path: 'x' }], ['write_file', { path: 'x', content: '' }],
+				['list_files', {}], ['process_list', {}], ['process_output', { process_id: 1 }], ['sandbox_stop', {}]])
+				assert.match(await failure(name, { sandbox_id: id, ...more }), gone);
+		assert.match(await failure('sandbox_exec', { command: 'true' }), /sandbox_id: missing/);
+		assert.match(await failure('sandbox_stop', { sandbox_id: 5 }), /sandbox_id/);
+	});
+
+	test('sessions of people are theirs, unless they say otherwise', async () => {
+		const own = session('new').trim(), shared = session('new', '--mcp').trim();
+		assert.match(await failure('sandbox_exec', { sandbox_id: own, command: 'true' }), gone);
+		assert.match(await failure('sandbox_stop', { sandbox_id: own }), gone);
+		const ids = await sandboxes();
+		assert.deepEqual([ids.includes(own), ids.includes(shared)], [false, true]);
+		const box = new Sandbox(tool, shared);
+		await box.write('f', 'from a client');
+		assert.equal(session('exec', shared, 'cat', 'f'), 'from a client');
+		await box.stop();
+		assert.equal(session('exec', own, 'echo', 'here'), 'here\n');
+		session('stop', own);
+	});
+
+	test('other names for its id', async () => {
+		const { id } = await initialize();
+		for (const name of ['container_id', 'session_id'])
+			assert.equal((await tool('sandbox_exec', { [name]: id, command: 'echo $0' })).stdout, 'bash\n');
+		await tool('sandbox_stop', { container_id: id });
+	});
+
+	test('it ends when nobody has used it for its time, and not while somebody does', async () => {
+		const [box, used] = await Promise.all([initialize({ ttl: 1 }), initialize({ ttl: 1 })]);
+		const end = performance.now() + 2500;
+		while (performance.now() < end)
+			await used.exec('sleep 0.2');
+		assert.equal((await used.exec('sleep 1.5; echo there')).stdout, 'there\n');
+		assert.match(await failure('sandbox_exec', { sandbox_id: box.id, command: 'true' }), gone);
+		await until('its end', () => !sockets().includes(used.id), 5000);
+	});
+});
+
+test('--max-sessions holds for all servers of a user together', async () => {
+	const others = await Promise.all([0, 1].map(() => connectTools({ args: ['--max-sessions', '3'] })));
+	const mine = session('new').trim(); // does not count
+	const tries = await Promise.all(others.flatMap(other => [0, 1, 2].map(() => other.call('sandbox_initialize', {}))));
+	const made = tries.filter(result => !result.isError).map(result => result.structuredContent.sandbox_id);
+	assert.equal(made.length, 3);
+	for (const result of tries.filter(result => result.isError))
+		assert.match(text(result), /there are 3 sandboxes that last already/);
+	await others[1].tool('sandbox_stop', { sandbox_id: made[0] }); // whoever made it
+	const again = await others[0].initialize();
+	assert.match(await others[1].failure('sandbox_initialize', {}), /3 sandboxes/);
+	await Promise.all([...made.slice(1), again.id].map(id => tool('sandbox_stop', { sandbox_id: id })));
+	session('stop', mine);
+	await Promise.all(others.map(other => other.close()));
+});
+
+describe('at one time', { concurrency: 3 }, () => {
+	test('twenty clients on their own, four on one: nobody sees what is another one\'s', async () => {
+		const clients = await Promise.all(Array.from({ length: 20 }, () => connectTools({ args: MANY })));
+		const common = await initialize();
+		await Promise.all(clients.map(async (client, i) => {
+			const box = await client.initialize();
+			for (let n = 0; n < 3; n++) {
+				await box.write('data', `${i} ${n}`);
+				assert.equal(await box.output(`cat data; echo " $(ls)"`), `${i} ${n} data\n`);
+			}
+			const [one, two] = await Promise.all([box.output(`for n in $(seq 200); do echo ${i}; done`), box.output(`seq ${i} ${i + 200}`)]);
+			assert.equal(one, `${i}\n`.repeat(200));
+			assert.equal(two, Array.from({ length: 201 }, (_, n) => `${i + n}\n`).join(''));
+			await box.stop();
+		}));
+		await Promise.all(clients.slice(0, 4).map(async (client, i) => {
+			const box = new Sandbox(client.tool, common.id);
+			await Promise.all(Array.from({ length: 10 }, async (_, n) => {
+				const name = `${i}-${n}`, lines = `${name}\n`.repeat(500);
+				await box.write(name, lines);
+				assert.equal(await box.output(`cat ${name} | tee out-${name}`), lines);
+				assert.equal(await box.read(`out-${name}`), lines);
+			}));
+		}));
+		assert.equal((await common.list()).entries.length, 80);
+		await common.stop();
+		await Promise.all(clients.map(client => client.close()));
+	});
+
+	test('more commands than one has places for are refused, and the rest goes on', async () => {
+		const box = await initialize(), results = await Promise.all(Array.from({ length: 60 }, () =>
+			server.call('sandbox_exec', { sandbox_id: box.id, command: 'sleep 2; echo done' })));
+		const refused = results.filter(result => result.isError);
+		assert.ok(refused.length >= 10 && refused.length <= 20, `${refused.length} were refused`);
+		refused.forEach(result => assert.match(text(result), /has 48 commands/));
+		results.filter(result => !result.isError).forEach(result => assert.equal(result.structuredContent.stdout, 'done\n'));
+		await box.stop();
+	});
+
+	test('cancel, a time limit and too much memory end one call, with all that it started', async () => {
+		const box = await initialize({ memory_limit: '200m' }), marker = newMarker(), abort = new AbortController();
+		const kept = await box.background(`exec -a ${marker}-kept sleep 60`);
+		const late = box.exec({ language: 'python', code: stubborn, args: [marker + 2], timeout: 1.5 });
+		const call = box.tool('sandbox_exec', { language: 'python', code: stubborn, args: [marker + 1] }, { signal: abort.signal });
+		const aborted = assert.rejects(call);
+		await until('the call', () => withMarker(marker + 1).length === 4);
+		abort.abort();
+		await aborted;
+		const ms = await until('the end of the cancelled call', () => withMarker(marker + 1).length === 0, 3000);
+		assert.ok(ms < 2000, `${ms} ms`);
+		const { ended_by, stdout } = await late;
+		assert.deepEqual([ended_by, stdout], ['timeout', 'up\n'.repeat(4)]);
+		assert.equal(withMarker(marker + 2).length, 0);
+		const heavy = await run(box, 'x = bytearray(400 << 20)\nprint(len(x))');
+		assert.deepEqual([heavy.ended_by, heavy.limits_hit.map(hit => hit.limit)], ['oom', ['memory']]);
+		assert.equal(await box.output('echo here'), 'here\n');
+		assert.equal((await box.tool('process_output', { process_id: kept })).running, true);
+		await box.tool('process_signal', { process_id: 9999 }).then(assert.fail, error => assert.match(error.message, /no process 9999/));
+		await box.stop();
+	});
+
+	test('a server in the background: reached, polled, listed, stopped', async () => {
+		const box = await initialize();
+		await box.write('page', 'hello from inside');
+		const process_id = await box.background('exec python3 -u -m http.server 8123 --bind 127.0.0.1');
+		const first = await box.tool('process_output', { process_id, wait: 20 });
+		assert.match(first.output, /Serving HTTP/);
+		assert.equal(first.running, true);
+		const { stdout } = await run(box, 'import urllib.request\nprint(urllib.request.urlopen("http://127.0.0.1:8123/page").read().decode())');
+		assert.equal(stdout, 'hello from inside\n');
+		const second = await box.tool('process_output', { process_id, offset: first.next_offset, wait: 20 });
+		assert.match(second.output, /"GET \/page HTTP\/1\.1" 200/);
+		assert.doesNotMatch(second.output, /Serving/);
+		const begin = performance.now();
+		const third = await box.tool('process_output', { process_id, offset: second.next_offset, wait: 0.5 });
+		assert.deepEqual([third.output, third.running], ['', true]);
+		assert.ok(performance.now() - begin >= 490);
+		const [listed] = (await box.tool('process_list')).processes;
+		assert.deepEqual([listed.process_id, listed.running, listed.background], [process_id, true, true]);
+		const waiting = box.tool('process_output', { process_id, offset: second.next_offset, wait: 20 });
+		await box.tool('process_signal', { process_id, signal: 'SIGTERM' });
+		const ended = await waiting;
+		assert.deepEqual([ended.running, ended.ended_by, ended.signal], [false, 'signaled', 'SIGTERM']);
+		assert.equal((await box.tool('process_list')).processes[0].running, false);
+		assert.match(await failure('process_signal', { sandbox_id: box.id, process_id }), /has ended/);
+		await box.stop();
+	});
+
+	test('a thousand short jobs in the background leave nothing', async () => {
+		const box = await initialize(), pid = supervisorOf(box.id);
+		const rss = () => Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/^VmRSS:\s+(\d+)/m)[1]);
+		const count = process.getuid() === 0 ? 1000 : 200;
+		let before, last = 0, left = count;
+		await Promise.all(Array.from({ length: 8 }, async () => {
+			while (left-- > 0) {
+				const process_id = await box.background(['sh', '-c', 'echo $0; sleep 30 & sleep 0.01', `job ${left}`]).catch(async error => {
+					assert.match(error.message, /has 48 commands/); // they are not over yet
+					left++;
+					await sleep(100);
+				});
+				last = Math.max(last, process_id ?? 0);
+				if (left === count - 100)
+					before = rss();
+			}
+		}));
+		assert.ok(last >= count);
+		const { ended_by } = await box.tool('process_output', { process_id: last, offset: 100, wait: 10 });
+		assert.equal(ended_by, 'exited');
+		await until('the end of all', () => descendants(pid).filter(process => process.state !== 'Z').length <= 2, 5000);
+		assert.deepEqual(descendants(pid).filter(process => process.state === 'Z'), []);
+		const processes = (await box.output('cat /proc/[0-9]*/comm')).trim().split('\n');
+		assert.ok(processes.length <= 3, processes.join(' ')); // the first, the command's keeper, cat
+		assert.ok((await box.tool('process_list')).processes.length <= 48);
+		assert.ok(rss() - before < 1024, `${before} KiB, then ${rss()}`);
+		assert.ok(readdirSync(`/proc/${pid}/fd`).length < 48 + 40, 'open files');
+		await box.stop();
+	});
+});
+
+describe('kill -9', () => {
+	const fresh = () => connectTools({ args: MANY });
+
+	test('of the server: what runs in the background goes on, what somebody waits for ends', async () => {
+		const killed = await fresh(), box = await killed.initialize(), marker = newMarker();
+		const process_id = await box.background(`echo begun; exec -a ${marker}-back sleep 60`);
+		const waiting = assert.rejects(box.exec(`exec -a ${marker}-wait sleep 60`));
+		await until('both', () => withMarker(`${marker}-back`).length + withMarker(`${marker}-wait`).length === 2);
+		process.kill(killed.pid, 'SIGKILL');
+		await waiting;
+		await until('the end of what was waited for', () => withMarker(`${marker}-wait`).length === 0, 3000);
+		const again = new Sandbox(tool, box.id), { output, running } = await again.tool('process_output', { process_id });
+		assert.deepEqual([output, running], ['begun\n', true]);
+		assert.ok((await sandboxes()).includes(box.id));
+		await again.stop();
+		assert.equal(withMarker(`${marker}-back`).length, 0);
+	});
+
+	test('of the server\'s spawner: sandboxes are there for the next server', async () => {
+		const killed = await fresh(), box = await killed.initialize();
+		await box.write('f', 'kept');
+		const spawner = descendants(killed.pid).find(process => process.name === 'nsbox-spawner');
+		process.kill(spawner.pid, 'SIGKILL');
+		await until('the end of the server', () => alive([{ ...processOf(killed.pid), pid: killed.pid }]).length === 0, 3000).catch(() => {});
+		assert.equal(await new Sandbox(tool, box.id).read('f'), 'kept');
+		await tool('sandbox_stop', { sandbox_id: box.id });
+	});
+
+	for (const [who, find, message] of [
+		['its supervisor', id => supervisorOf(id), /ended/],
+		['its first process', id => descendants(supervisorOf(id))[0].pid, /sandbox has ended: its first process was killed/],
+	])
+		test(`of ${who}: that is said, and nothing is left`, async () => {
+			const box = await initialize(), other = await initialize(), marker = newMarker();
+			await box.background(`exec -a ${marker} sleep 60`);
+			const waiting = failure('sandbox_exec', { sandbox_id: box.id, command: `exec -a ${marker} sleep 60` });
+			await until('both', () => withMarker(marker).length === 2);
+			const all = [processOf(supervisorOf(box.id)), ...descendants(supervisorOf(box.id))];
+			process.kill(find(box.id), 'SIGKILL');
+			assert.match(await waiting, message);
+			await until('the end of all', () => alive(all).length === 0 && withMarker(marker).length === 0, 3000);
+			assert.match(await failure('sandbox_exec', { sandbox_id: box.id, command: 'true' }), gone);
+			assert.equal(await other.output('echo fine'), 'fine\n');
+			const next = await initialize();
+			assert.equal(sockets().includes(box.id), false);
+			await next.stop();
+			await other.stop();
+			await until('no folder and no mount', () => leftovers().length === 0, 5000).catch(() => assert.deepEqual(leftovers(), []));
+		});
+
+	test('of everything at once', async () => {
+		const killed = await fresh(), boxes = await Promise.all(Array.from({ length: 5 }, () => killed.initialize()));
+		const marker = newMarker();
+		await Promise.all(boxes.map(box => box.background(`exec -a ${marker} sleep 60`)));
+		const all = boxes.map(box => processOf(supervisorOf(box.id)));
+		process.kill(killed.pid, 'SIGKILL');
+		all.forEach(({ pid }) => process.kill(pid, 'SIGKILL'));
+		await until('the end of all', () => withMarker(marker).length === 0, 3000);
+		const next = await initialize();
+		assert.deepEqual(sockets(), [next.id]);
+		assert.deepEqual(await sandboxes(), [next.id]);
+		await next.stop();
+		assert.deepEqual(sockets(), []);
+		await until('no folder and no mount', () => leftovers().length === 0, 5000).catch(() => assert.deepEqual(leftovers(), []));
+	});
+});
+
+describe('idle', () => {
+	test('sandboxes cost little, and end together', async () => {
+		const ids = (await Promise.all(Array.from({ length: 20 }, () => initialize()))).map(box => box.id);
+		const all = JSON.parse(session('ls', '--json')).flatMap(({ supervisor }) => [processOf(supervisor), ...descendants(supervisor)]);
+		assert.equal(all.length, 40);
+		const ticks = ({ pid }) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ').slice(11, 13).map(Number);
+		await sleep(300);
+		const before = all.map(ticks);
+		await sleep(3000);
+		assert.deepEqual(all.map(ticks), before, 'CPU time');
+		// Of another user's processes, the sandboxes' of root, only root may see it.
+		const pss = all.map(({ pid }) => {
+			try {
+				return Number(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8').match(/^Pss:\s+(\d+)/m)[1]);
+			} catch {
+				return 0;
+			}
+		});
+		assert.ok(Math.max(...pss) < 1024, `${Math.max(...pss)} KiB`);
+		assert.ok(ids.every(id => sockets().includes(id)));
+		const begin = performance.now();
+		session('stop', '--all');
+		assert.ok(performance.now() - begin < 10000);
+		assert.equal(alive(all).length, 0);
+		assert.deepEqual(sockets(), []);
+	});
+});
