@@ -31,6 +31,13 @@ uint64_t storage_free_bytes(int fd)
 	return fstatfs(fd, &status) < 0 ? UINT64_MAX : (uint64_t)status.f_bavail * (uint64_t)status.f_bsize;
 }
 
+uint64_t storage_free_files(int fd)
+{
+	struct statfs status;
+
+	return fstatfs(fd, &status) < 0 ? 0 : status.f_ffree;
+}
+
 uint64_t storage_floor_bytes(int fd)
 {
 	struct statfs status;

@@ -31,6 +31,7 @@ struct storage {
 
 /* The file system of a folder (statfs(2)), and what has to stay free of it for others: 5 %, but 1 GiB at most. */
 uint64_t storage_free_bytes(int fd);
+uint64_t storage_free_files(int fd); /* 0 where the file system has no number of them */
 uint64_t storage_floor_bytes(int fd);
 
 /* Whether its file system tells of what was written, or removed, only once that has come to the disk, as btrfs does. */

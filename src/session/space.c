@@ -21,10 +21,12 @@
 #include "util/file.h"
 
 enum {
-	TICK_NEAR_MS = 10,
-	TICK_FAR_MS = 20,
+	TICK_MIN_MS = 10,
+	TICK_MAX_MS = 80,
+	DISK_BYTES_PER_MS = 4 << 20, /* that the fastest disk takes */
 	COST_FACTOR = 4,	/* looking takes at most a fifth of the time */
 	MATTERS_BYTES = 1 << 20, /* what can be written more before it is looked again */
+	MATTERS_FILES = 1024,
 	FULL_SLACK_BYTES = 1 << 20, /* how much a command may add where nothing is left: names, small files */
 	FULL_FILE_BYTES = 64 << 10, /* a file that is written where nothing is left */
 	LATEST_MS = 2000, /* what others free on the disk must not hide for longer what is written here */
@@ -67,6 +69,7 @@ void space_choose(struct session *session)
 	session->own.storage_folder = space->storage.path;
 	session->own.limits.disk_floor_bytes = storage_floor_bytes(space->storage.folder);
 	space->free_bytes = space->first_free_bytes = storage_free_bytes(space->storage.folder);
+	space->free_files = storage_free_files(space->storage.folder);
 	space->late = storage_tells_late(space->storage.folder);
 }
 
@@ -139,6 +142,7 @@ static void start_look(struct session *session)
 	if (space->looker > 0)
 		return;
 	space->started_free_bytes = storage_free_bytes(space->storage.folder);
+	space->started_free_files = storage_free_files(space->storage.folder);
 	space->started_us = session_now_us();
 	space->given_bytes = 0;
 	pid = disk_use_start(space->storage.space, session->proc_fd, limits_disk_inodes(&session->spec->limits),
@@ -166,6 +170,7 @@ static bool finish_look(struct session *session)
 		use.bytes = use.bytes > gone ? use.bytes : gone;
 	}
 	space->free_bytes = space->started_free_bytes;
+	space->free_files = space->started_free_files;
 	space->used_bytes = use.bytes;
 	space->entries = use.entries;
 	space->disk_low = storage_free_bytes(space->storage.folder) < session->spec->limits.disk_floor_bytes;
@@ -308,13 +313,21 @@ static void judge(struct session *session, uint64_t before)
 
 /* --- when to look --- */
 
+/* Half of what is left, but not less than what is worth a look. */
+static uint64_t that_matters(uint64_t limit, uint64_t used, uint64_t least)
+{
+	uint64_t half = less(limit, used) / 2;
+
+	return half > least ? half : least;
+}
+
 static bool wants_look(struct session *session, uint64_t now)
 {
 	const struct space *space = &session->space;
 	uint64_t free_bytes = storage_free_bytes(space->storage.folder);
 	uint64_t gone = less(space->free_bytes, free_bytes) + space->given_bytes;
-	uint64_t left = less(limit_of(session), space->used_bytes);
-	uint64_t matters = left / 2 > MATTERS_BYTES ? left / 2 : MATTERS_BYTES;
+	uint64_t matters = that_matters(limit_of(session), space->used_bytes, MATTERS_BYTES);
+	uint64_t files_gone = less(space->free_files, storage_free_files(space->storage.folder));
 	uint64_t latest_us = space->cost_us * LATEST_FACTOR;
 
 	if (now < space->looked_us + space->cost_us * COST_FACTOR)
@@ -322,6 +335,8 @@ static bool wants_look(struct session *session, uint64_t now)
 	if (latest_us < LATEST_MS * 1000)
 		latest_us = LATEST_MS * 1000;
 	if (gone >= matters || space->settling || (space->late && written_since(session) >= matters))
+		return true;
+	if (files_gone >= that_matters(limits_disk_inodes(&session->spec->limits), space->entries, MATTERS_FILES))
 		return true;
 	if (!space->disk_low && free_bytes < session->spec->limits.disk_floor_bytes)
 		return true;
@@ -344,25 +359,36 @@ static void take_answer(struct session *session, int timeout_ms)
 		judge(session, before);
 }
 
+/* So soon that what is left cannot have been filled meanwhile. */
+static unsigned next_tick_ms(const struct session *session)
+{
+	const struct space *space = &session->space;
+	uint64_t free_bytes = storage_free_bytes(space->storage.folder);
+	uint64_t left = less(limit_of(session), space->used_bytes + less(space->free_bytes, free_bytes));
+	uint64_t host_left = less(free_bytes, session->spec->limits.disk_floor_bytes);
+	uint64_t ms = (left < host_left ? left : host_left) / DISK_BYTES_PER_MS;
+
+	if (space->looker > 0 || ms < TICK_MIN_MS)
+		return TICK_MIN_MS;
+	return ms < TICK_MAX_MS ? (unsigned)ms : TICK_MAX_MS;
+}
+
 uint64_t space_check(struct session *session)
 {
 	struct space *space = &session->space;
 	uint64_t now = session_now_us();
-	bool near;
 
 	if (!on_disk(session))
 		return UINT64_MAX;
 	take_answer(session, 0);
 	if (!anything_writes(session)) {
 		space->tick_us = UINT64_MAX;
-		return space->looker > 0 ? now + TICK_NEAR_MS * 1000 : UINT64_MAX;
+		return space->looker > 0 ? now + TICK_MIN_MS * 1000 : UINT64_MAX;
 	}
 	if (space->tick_us == UINT64_MAX || now >= space->tick_us) {
 		if (!space->looker && wants_look(session, now))
 			start_look(session);
-		near = space->full || space->used_bytes + less(space->free_bytes, storage_free_bytes(space->storage.folder)) >
-					      limit_of(session) / 2;
-		space->tick_us = now + (near || space->looker > 0 ? TICK_NEAR_MS : TICK_FAR_MS) * 1000;
+		space->tick_us = now + next_tick_ms(session) * 1000ULL;
 	}
 	return space->tick_us;
 }
@@ -404,7 +430,7 @@ void space_after_command(struct session *session, struct job *job)
 	if (!on_disk(session))
 		return;
 	/* Where it takes no time, or it may have filled it and gone. */
-	if (space->full || (has_changed(session) && (space->cost_us < TICK_NEAR_MS * 1000 ||
+	if (space->full || (has_changed(session) && (space->cost_us < TICK_MIN_MS * 1000 ||
 							   wants_look(session, UINT64_MAX / 2))))
 		look_now(session);
 	exec->usage.disk_used_bytes += space->used_bytes;

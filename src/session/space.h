@@ -28,7 +28,7 @@ struct space {
 	bool late;			/* see storage_tells_late */
 	/* the last look */
 	uint64_t used_bytes, entries;
-	uint64_t free_bytes; /* of the disk */
+	uint64_t free_bytes, free_files; /* of the disk */
 	uint64_t looked_us, cost_us;
 	uint64_t given_bytes; /* by work on files since */
 	/* over the limit, or the disk as good as full: what it was least since */
@@ -38,7 +38,7 @@ struct space {
 	/* a look that goes on */
 	pid_t looker; /* 0: none */
 	int answer;
-	uint64_t started_us, started_free_bytes;
+	uint64_t started_us, started_free_bytes, started_free_files;
 	uint64_t tick_us;
 };
 
