@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -40,6 +41,8 @@ enum {
 	READ_CHUNK = 64 << 10,
 	OUTPUT_MAX = 1 << 20, /* bytes of a background process that one answer has */
 	WAIT_MAX_MS = 60 * 1000,
+	ACCEPT_PAUSE_MS = 100, /* where a client cannot be let in */
+	DESCRIPTORS_WANTED = 4096,
 	LAST_WORDS_MS = 2000, /* for clients to take their answers at the end */
 };
 
@@ -322,6 +325,12 @@ static void request_info(struct session *session, struct connection *connection)
 			"processes", processes));
 }
 
+static int set_no_descriptors(struct error *err)
+{
+	error_set(err, 0, "the session has as many descriptors open as it may have");
+	return error_hint(err, "end some of its commands, or try again later");
+}
+
 static void handle_request(
 	struct session *session, struct connection *connection, const json_t *request)
 {
@@ -329,6 +338,11 @@ static void handle_request(
 	struct error err = {0};
 	char buffer[QUOTED_MAX];
 
+	if (connection->lost) {
+		set_no_descriptors(&err);
+		answer_failure(connection, &err);
+		return;
+	}
 	if (is_from_mcp(request) && !session->options.shared) {
 		session_unknown(session->id, &err);
 		answer_failure(connection, &err);
@@ -379,22 +393,69 @@ static bool is_in_our_namespace(pid_t pid)
 	       own.st_dev == theirs.st_dev && own.st_ino == theirs.st_ino;
 }
 
+/* As an answer, to a client that is not let in. */
+static void refuse_client(int fd, const struct error *err)
+{
+	struct connection refused = CONNECTION_NONE;
+
+	refused.fd = fd;
+	answer_failure(&refused, err);
+	if (refused.out)
+		(void)!send(fd, refused.out, refused.out_length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	connection_free(&refused);
+}
+
+static bool no_descriptors(int errnum)
+{
+	return errnum == EMFILE || errnum == ENFILE;
+}
+
+/* With a descriptor that is kept for this, or poll(2) would tell of this client again and again. */
+static void refuse_for_want_of_descriptors(struct session *session)
+{
+	struct error err = {0};
+	int fd;
+
+	close_fd(&session->spare);
+	fd = accept4(session->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	set_no_descriptors(&err);
+	if (fd >= 0)
+		refuse_client(fd, &err);
+	else
+		session->accept_us = session_now_us() + ACCEPT_PAUSE_MS * 1000;
+	session->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 static void accept_connection(struct session *session)
 {
 	int fd = accept4(session->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred peer;
 	socklen_t length = sizeof peer;
 	struct connection *free_place = NULL;
+	struct error err = {0};
 
-	if (fd < 0)
+	if (fd < 0 && no_descriptors(errno)) {
+		refuse_for_want_of_descriptors(session);
 		return;
+	}
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			session->accept_us = session_now_us() + ACCEPT_PAUSE_MS * 1000;
+		return;
+	}
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		if (session->connections[i].fd < 0)
 			free_place = &session->connections[i];
 	/* The folder lets nobody else in; root may come anyway. */
-	if (!free_place || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
 		(peer.uid != 0 && (peer.uid != geteuid() || !is_in_our_namespace(peer.pid)))) {
 		close(fd);
+		return;
+	}
+	if (!free_place) {
+		error_set(&err, 0, "the session has %d clients already", CONNECTIONS_MAX);
+		error_hint(&err, "try again when one of them has its answer");
+		refuse_client(fd, &err);
 		return;
 	}
 	free_place->fd = fd;
@@ -472,6 +533,8 @@ static ssize_t receive(struct connection *connection)
 	int fds[3];
 	size_t count;
 
+	if (n > 0 && message.msg_flags & MSG_CTRUNC)
+		connection->lost = true;
 	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
 		return n;
 	count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -672,6 +735,8 @@ static uint64_t check_times(struct session *session)
 		next = session->used_us + idle;
 	if (life && session->created_us + life < next)
 		next = session->created_us + life;
+	if (session->accept_us > now && session->accept_us < next)
+		next = session->accept_us;
 	return next;
 }
 
@@ -690,7 +755,8 @@ static nfds_t fill_poll(
 {
 	nfds_t count = POLL_JOBS;
 
-	fds[POLL_LISTENER] = (struct pollfd){.fd = session->listener, .events = POLLIN};
+	fds[POLL_LISTENER] = (struct pollfd){
+		.fd = session_now_us() < session->accept_us ? -1 : session->listener, .events = POLLIN};
 	fds[POLL_AGENT] = (struct pollfd){.fd = session->sandbox.socket, .events = POLLIN};
 	fds[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
 	fds[POLL_CLAIM] = (struct pollfd){.fd = session->claim, .events = POLLIN};
@@ -822,6 +888,7 @@ static void end(struct session *session)
 
 	/* Nobody new: who connects sees that there is no such session. */
 	close_fd(&session->listener);
+	close_fd(&session->spare);
 	session_remove(session->place, session->id);
 	error_set(&err, 0, "the session has ended");
 	jobs_fail_all(session, &err);
@@ -908,6 +975,7 @@ static struct session *begin(const struct spec *spec, const struct session_optio
 	session.space = SPACE_NONE;
 	session.place = place;
 	session.listener = listener;
+	session.spare = -1;
 	session.sandbox = SANDBOX_NONE;
 	session.proc_fd = session.devpts_fd = -1;
 	session.tick_us = UINT64_MAX;
@@ -917,6 +985,31 @@ static struct session *begin(const struct spec *spec, const struct session_optio
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		session.connections[i] = CONNECTION_NONE;
 	return &session;
+}
+
+/* poll(2) takes no more than the process may have open. */
+static int check_descriptors(struct error *err)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return error_set(err, errno, "asking for the limit of open files");
+	if (limit.rlim_max >= POLL_MAX)
+		return 0;
+	error_set(err, 0, "a session needs %d open files, and the limit is %llu", POLL_MAX,
+		(unsigned long long)limit.rlim_max);
+	return error_hint(err, "raise it: ulimit -Hn %d", POLL_MAX);
+}
+
+/* Of this process alone: the sandbox has what the caller had. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= DESCRIPTORS_WANTED)
+		return;
+	limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 _Noreturn static void session_main(const struct spec *spec, const struct session_options *options,
@@ -937,13 +1030,15 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	if (null > 2)
 		close(null);
 	session = begin(spec, options, place, listener, id);
-	if (hold_layers(spec, &err) < 0 || chdir("/") < 0 || create_somewhere(session, &err) < 0) {
+	if (check_descriptors(&err) < 0 || hold_layers(spec, &err) < 0 || chdir("/") < 0 || create_somewhere(session, &err) < 0) {
 		take_down(session);
 		space_end(session);
 		session_remove(place, id);
 		say_ready(ready, &err, &session->walls);
 		_exit(1);
 	}
+	raise_descriptors();
+	session->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	/* Without somebody who knows its id it would be there for nothing until its time is up. */
 	session->ending = !say_ready(ready, &err, &session->walls);
 	session->claim = ready;

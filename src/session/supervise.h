@@ -37,6 +37,7 @@ struct connection {
 	int out_fds[2]; /* descriptors that go with its first byte; -1 */
 	int streams
 		[3]; /* descriptors that came with the request: the command's standard ones; -1 */
+	bool lost; /* such came, and could not be taken */
 	uint64_t wait_until_us; /* for the output of a process; 0: it does not wait */
 	json_t *request;        /* while it waits */
 };
@@ -148,6 +149,8 @@ struct session {
 	struct session_options options;
 	char id[SESSION_ID_SIZE];
 	int place, listener;
+	int spare; /* a descriptor to be given up for a client that is refused where there are no more; -1 */
+	uint64_t accept_us; /* when clients are let in again */
 	int claim; /* until somebody has said that its id is known; then -1 */
 	struct sandbox sandbox;
 	struct run_result

@@ -195,3 +195,65 @@ has_nothing_beside() {
   peak=$(awk '/^VmHWM/ { print $2 }' "/proc/$supervisor/status")
   ((peak < 20000)) || { echo "$peak KiB"; return 1; }
 }
+
+@test "without descriptors: clients are told so, nobody waits, and it goes on" {
+  "$nsbox" session stop --all
+  observe bash -c "ulimit -n 100; '$nsbox' session new"
+  [ "$status" = 125 ]
+  [[ $stderr = "nsbox: a session needs "*" open files, and the limit is 100"* ]]
+  id=$(ulimit -n 550 && "$nsbox" session new)
+  supervisor=$("$nsbox" session ls --json | jq .[].supervisor)
+  for _ in {1..46}; do
+    "$nsbox" session exec -d -i "$id" sleep 1000 >/dev/null
+  done
+  run timeout 60 python3 - "$XDG_RUNTIME_DIR/nsbox/sessions/$id" "$supervisor" "$nsbox" "$id" <<'END'
+import array, os, socket, struct, subprocess, sys, time
+place, supervisor, nsbox, session = sys.argv[1:]
+header = struct.pack("II", 18, 100)
+null = [os.open("/dev/null", os.O_RDWR)] * 3
+def cpu():
+    fields = open(f"/proc/{supervisor}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+clients = []
+for _ in range(95):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(place)
+    s.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", null))])
+    clients.append(s)
+time.sleep(0.5)
+def ask(what):
+    return subprocess.run([nsbox, "session", "exec", session, "echo", what], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+answer = ask("refused")
+print(answer.returncode, answer.stderr.splitlines()[0])
+before = cpu()
+time.sleep(1)
+print("idle" if cpu() - before < 0.3 else f"busy: {cpu() - before}")
+for s in clients:
+    s.close()
+time.sleep(0.2)
+answer = ask("there again")
+print(answer.stdout, answer.stderr)
+END
+  echo "$output"
+  [ "${lines[0]}" = "125 nsbox: the session has as many descriptors open as it may have" ]
+  [ "${lines[1]}" = idle ]
+  [ "${lines[2]}" = "there again" ]
+}
+
+@test "more clients than there is room for are told so" {
+  run timeout 60 python3 - "$XDG_RUNTIME_DIR/nsbox/sessions/$id" "$nsbox" "$id" <<'END'
+import socket, subprocess, sys
+place, nsbox, session = sys.argv[1:]
+clients = []
+for _ in range(96):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(place)
+    clients.append(s)
+run = lambda: subprocess.run([nsbox, "session", "exec", session, "echo", "there"], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+print(run().stderr.splitlines()[0])
+clients.pop().close()
+print(run().stdout)
+END
+  [ "${lines[0]}" = "nsbox: the session has 96 clients already" ]
+  [ "${lines[1]}" = there ]
+}
