@@ -4,8 +4,10 @@
 
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { after, describe, test } from 'node:test';
-import { connectTools } from './sandboxes.mjs';
+import { Sandbox, connectTools, session } from './sandboxes.mjs';
 
 const server = await connectTools();
 after(server.close);
@@ -206,6 +208,25 @@ describe('files', { concurrency: 4 }, () => {
 		assert.equal((await box.tool('delete_file', { path: 'closed', recursive: true })).removed, 2);
 		await refused(box, 'write_file', { path: '/usr/share/x', content: '' }, /Read-only file system/);
 		await refused(box, 'delete_file', { path: '/usr/bin/env' }, /Read-only file system/);
+	});
+
+	test('a directory of the host: its files are the caller\'s outside, and the code\'s own inside', async () => {
+		const folder = mkdtempSync(`${tmpdir()}/nsbox-bound.`);
+		writeFileSync(`${folder}/given`, 'from the host');
+		const box = new Sandbox(server.tool, session('new', '--mcp', '--bind', `${folder}:/workspace`).trim());
+		await box.write('made/by/tool', 'x', { mode: '0640' });
+		await box.output('echo >by-code; echo "from inside" >>given');
+		const owner = (await box.output('echo $(id -u):$(id -g)')).trim();
+		for (const path of ['given', 'made', 'made/by/tool', 'by-code']) {
+			assert.equal(await stat(box, '%u:%g', path), `${owner}\n`, path);
+			assert.equal(statSync(`${folder}/${path}`).uid, process.getuid(), path);
+		}
+		assert.equal(statSync(`${folder}/made/by/tool`).mode & 0o7777, 0o640);
+		assert.equal(readFileSync(`${folder}/given`, 'utf8'), 'from the hostfrom inside\n');
+		await box.tool('delete_file', { path: 'made', recursive: true });
+		await box.stop();
+		assert.deepEqual(readdirSync(folder).sort(), ['by-code', 'given']);
+		rmSync(folder, { recursive: true });
 	});
 
 	withSandbox('reading what is being written, from both sides', async box => {
