@@ -25,6 +25,7 @@
 #include "session/attach.h"
 #include "session/client.h"
 #include "session/session.h"
+#include "session/streams.h"
 #include "util/alloc.h"
 #include "util/base64.h"
 #include "util/cleanup.h"
@@ -574,19 +575,49 @@ static int run_on_terminal(const char *id, struct exec_options *options, struct 
 	return status;
 }
 
+/* ret_lost: see session_streams_finish. */
+static json_t *ask_with_streams(const char *id, json_t *request, int ret_lost[3], struct error *err)
+{
+	cleanup_close int fd = session_connect(id, NULL, err);
+	struct session_streams streams;
+	json_t *result = NULL;
+	int r;
+
+	if (fd < 0 || session_streams_open(fd, &streams, err) < 0) {
+		json_decref(request);
+		return NULL;
+	}
+	r = session_send(fd, request, streams.fds, 3, err);
+	session_streams_sent(&streams);
+	if (r == 0)
+		result = session_receive(fd, NULL, err);
+	session_streams_finish(&streams, ret_lost);
+	return result;
+}
+
+/* Whether something was. */
+static bool print_lost(const int errnums[3])
+{
+	for (int i = 1; i < 3; i++)
+		if (errnums[i])
+			fprintf(stderr, "nsbox: warning: writing to standard %s failed: %s; what came after is lost\n",
+				i == 1 ? "output" : "error", strerror(errnums[i]));
+	return errnums[1] || errnums[2];
+}
+
 static int run_exec(const char *id, struct exec_options *options, struct error *err)
 {
-	static const int streams[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
 	/* Somebody who waits has it carried anyway. */
 	json_t *request = json_pack("{s:s, s:o, s:b, s:b, s:b}", "op", "exec", "spec", spec_to_json(&options->spec),
 		"background", options->detach, "stdin_open", options->detach && options->interactive, "changes",
 		options->changes);
 	json_t *result;
-	int status;
+	int lost[3] = {0}, status;
 
 	if (options->program)
 		json_object_set(request, "program", options->program);
-	result = ask(id, request, options->detach || options->json ? NULL : streams, err);
+	result = options->detach || options->json ? ask(id, request, NULL, err)
+						  : ask_with_streams(id, request, lost, err);
 	if (!result)
 		return -1;
 	if (options->detach) {
@@ -598,6 +629,8 @@ static int run_exec(const char *id, struct exec_options *options, struct error *
 	if (options->json)
 		return print_object(result) ? EXIT_NSBOX_FAILED : status;
 	print_losses(result);
+	if (print_lost(lost))
+		status = EXIT_NSBOX_FAILED;
 	print_changes(json_object_get(result, "changes"));
 	print_sentence(result);
 	json_decref(result);

@@ -21,6 +21,8 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
+enum { MEMORY_DEVICES = 1 /* their major number: null, zero, full and their kin */ };
+
 static const char *const names[3] = {"standard input", "standard output", "standard error"};
 
 static int make_pipe(int ends[2], struct error *err)
@@ -52,6 +54,18 @@ static int open_null(int mode, struct error *err)
 	if (fd < 0)
 		return error_set(err, errno, "opening /dev/null");
 	return fd;
+}
+
+bool stdio_is_opened_anew(int fd)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	if (S_ISFIFO(st.st_mode))
+		return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+	return S_ISCHR(st.st_mode) && (major(st.st_rdev) == MEMORY_DEVICES || isatty(fd));
 }
 
 int stdio_open_anew(int fd, int mode)

@@ -59,6 +59,12 @@ int stdio_prepare(const struct exec_spec *exec, bool capture, bool terminal, boo
  */
 void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, gid_t first_lent);
 
+/*
+ * Whether `fd` is something that a description of our own makes sure of: a pipe without a name, a terminal, or a device
+ * of the kernel's own memory. To open others could itself mean to wait.
+ */
+bool stdio_is_opened_anew(int fd);
+
 /* A description of our own of the same pipe or terminal, so that waiting for it never blocks us; or -1. */
 int stdio_open_anew(int fd, int mode);
 

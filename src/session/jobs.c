@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -352,30 +353,52 @@ static void begin_command(struct session *session, struct job *job)
 		capture_init(&job->captures[i], limit ? limit : SIZE_MAX / 4);
 }
 
+/*
+ * What the client gave, made so that it never has us wait: a socket, or a description of our own of a pipe or terminal,
+ * which is owned then. Everything else is for the client itself to carry (streams.h).
+ */
+static int open_stream(int given, int number, bool *ret_socket, int *ret_own, struct error *err)
+{
+	static const char *const names[] = {"standard input", "standard output", "standard error"};
+	socklen_t length = sizeof(int);
+	int type = 0;
+
+	*ret_own = -1;
+	*ret_socket = getsockopt(given, SOL_SOCKET, SO_TYPE, &type, &length) == 0;
+	if (*ret_socket && type == SOCK_STREAM)
+		return 0;
+	if (!*ret_socket && stdio_is_opened_anew(given) &&
+		(*ret_own = stdio_open_anew(given, number == 0 ? O_RDONLY : O_WRONLY)) >= 0)
+		return 0;
+	error_set(err, 0, "%s is neither a connection nor a pipe or terminal that the session can open anew", names[number]);
+	return error_hint(err, "carry it through one end of a socket pair");
+}
+
 /* A pipe between the command's descriptor and the client's. */
 static int carry(struct job *job, int number, struct error *err)
 {
-	int given = job->streams[number], own = -1, ends[2];
+	int given = job->streams[number], own, ends[2];
 	struct relay *relay = &job->stdio.relays[job->stdio.relays_count];
-	struct stat st;
+	bool is_socket;
 
-	if (fstat(given, &st) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+	if (open_stream(given, number, &is_socket, &own, err) < 0)
+		return -1;
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		close_fd(&own);
 		return error_set(err, errno, "making a pipe");
-	/* With a description of its own it waits neither for others who have the client's, nor for a slow client. */
-	if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))
-		own = stdio_open_anew(given, number == 0 ? O_RDONLY : O_WRONLY);
+	}
 	if (number == 0) {
 		job->stdio.child[0] = ends[0];
 		fcntl(ends[1], F_SETFL, O_NONBLOCK);
 		relay_init(
 			relay, own >= 0 ? own : given, own >= 0, ends[1], true, RELAY_NONBLOCKING);
 		relay->watched = given;
-		relay->from_socket = S_ISSOCK(st.st_mode);
+		relay->from_socket = is_socket;
 	} else {
 		job->stdio.child[number] = ends[1];
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
 		relay_init(relay, ends[0], true, own >= 0 ? own : given, own >= 0,
-			relay_target_of(given));
+			is_socket ? RELAY_SOCKET : RELAY_PIPE);
 	}
 	relay->number = number;
 	job->stdio.relays_count++;

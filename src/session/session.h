@@ -19,7 +19,9 @@
  *     {"op": "exec", "spec": SPEC}    of SPEC only files, execs, limits.output_bytes and explain count
  *                         → the object of run_result_to_json
  *                         With three descriptors that come with the frame (SCM_RIGHTS) these are the commands'
- *                         standard ones: what they write is passed on to them, and not in the result.
+ *                         standard ones: what they write is passed on to them, and not in the result. They are
+ *                         connected sockets, or pipes without a name and terminals that the supervisor can open anew:
+ *                         see streams.h.
  *     the same with "program": {…}, see program.h: the spec's one command has its arguments, and what else there is
  *                         to a command
  *     the same with "changes": true: the result has "changes" too, what is different in /workspace (snapshot.h)

@@ -257,3 +257,67 @@ END
   [ "${lines[0]}" = "nsbox: the session has 96 clients already" ]
   [ "${lines[1]}" = there ]
 }
+
+@test "exec: files, FIFOs and pipes that cannot be opened anew are carried by the client" {
+  seq 1 200000 >numbers
+  "$nsbox" session exec "$id" sh -c 'cat; echo error >&2' <numbers >out 2>err
+  cmp numbers out
+  [ "$(<err)" = error ]
+  echo first >log
+  "$nsbox" session exec "$id" echo second </dev/null >>log 2>&1
+  [ "$(<log)" = $'first\nsecond' ]
+  mkfifo in
+  timeout 20 "$nsbox" session exec "$id" cat <in >out &
+  cat numbers >in
+  wait
+  cmp numbers out
+  # Nothing is left of who carries, whatever there is still to be read.
+  sleep 30 >in &
+  timeout 10 "$nsbox" session exec "$id" echo there <in >out
+  kill "$!"
+  [ "$(<out)" = there ]
+  observe bash -c "ulimit -f 1; exec '$nsbox' session exec '$id' head -c 100000 /dev/zero >small"
+  [ "$status" = 125 ]
+  [[ $stderr = "nsbox: warning: writing to standard output failed: File too large; what came after is lost" ]]
+  run timeout 60 python3 - "$nsbox" "$id" <<'END'
+import os, subprocess, sys, time
+nsbox, session = sys.argv[1:]
+def closed_pipe():
+    ends = os.pipe()
+    os.fchmod(ends[0], 0)
+    return ends
+mine, theirs = closed_pipe()[::-1], closed_pipe()
+client = subprocess.Popen([nsbox, "session", "exec", session, "cat"], stdin=mine[1], stdout=theirs[1])
+os.close(mine[1]); os.close(theirs[1])
+os.write(mine[0], b"through"); os.close(mine[0])
+print(os.read(theirs[0], 100).decode(), client.wait(20))
+# Nobody reads it.
+theirs = closed_pipe()
+client = subprocess.Popen([nsbox, "session", "exec", session, "yes"], stdin=subprocess.DEVNULL, stdout=theirs[1])
+time.sleep(1)
+print(subprocess.run([nsbox, "session", "exec", session, "echo", "there"], capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL).stdout, end="")
+client.kill()
+END
+  [ "$output" = $'through 0\nthere' ]
+}
+
+@test "exec: the supervisor takes no descriptor that it would have to wait for" {
+  "$nsbox" run --print-spec cat | jq '.execs[0].timeout_ms = 0' >spec
+  run timeout 60 python3 - "$XDG_RUNTIME_DIR/nsbox/sessions/$id" <<'END'
+import array, json, os, socket, struct, sys
+body = json.dumps({"op": "exec", "spec": json.load(open("spec"))}).encode()
+for name in "spec", "fifo":
+    if name == "fifo":
+        os.mkfifo(name)
+    fd = os.open(name, os.O_RDWR)
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    s.sendmsg([struct.pack("II", 18, len(body))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd] * 3))])
+    s.sendall(body)
+    f = s.makefile("rb")
+    kind, length = struct.unpack("II", f.read(8))
+    print(f.read(length).decode())
+END
+  echo "$output"
+  [ "$(grep -c "neither a connection nor a pipe or terminal" <<<"$output")" = 2 ]
+}
