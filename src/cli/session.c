@@ -905,23 +905,25 @@ static int show_piece(const char *id, json_int_t process, json_int_t *offset, bo
 			*offset, "wait_ms", wait ? LOGS_WAIT_MS : 0),
 		NULL, err);
 	const char *encoded = json_string_value(json_object_get(piece, "output"));
+	json_int_t first;
 	void *bytes = NULL;
 	size_t length = 0;
 	int r = 0;
 
 	if (!piece)
 		return -1;
+	first = json_integer_value(json_object_get(piece, "offset"));
+	if (first > *offset)
+		fprintf(stderr, "nsbox: warning: %lld bytes that were written before are not kept any more\n",
+			(long long)(first - *offset));
 	if (!encoded || base64_decode(encoded, strlen(encoded), &bytes, &length) < 0)
 		r = error_set(err, 0, "the session's answer makes no sense");
 	else if (write_whole(STDOUT_FILENO, bytes, length) < 0)
 		r = error_set(err, errno, "writing to standard output");
 	free(bytes);
-	*offset += (json_int_t)length;
+	*offset = first + (json_int_t)length;
 	if (r == 0 && length == 0 && json_is_true(json_object_get(piece, "ended")))
 		*ret_result = json_incref(json_object_get(piece, "result"));
-	if (*ret_result && json_integer_value(json_object_get(piece, "lost_bytes")) > 0)
-		fprintf(stderr, "nsbox: warning: %lld bytes that came later were not kept\n",
-			(long long)json_integer_value(json_object_get(piece, "lost_bytes")));
 	json_decref(piece);
 	return r < 0 ? -1 : length > 0;
 }

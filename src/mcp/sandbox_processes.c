@@ -50,10 +50,11 @@ static json_t *describe_output(const struct mcp_options *options)
 		{0}};
 	static const struct schema_field output[] = {
 		{"output", "string", "Standard output and error as they came; invalid UTF-8 is U+FFFD", true},
+		{"offset", "integer", "Of the first byte of output: more than was asked for where that is not kept any more", true},
 		{"next_offset", "integer", "Where the next call goes on", true},
 		{"running", "boolean", "Whether it still runs", true},
 		{"more", "boolean", "Whether there is more now, from next_offset on", true},
-		{"lost_bytes", "integer", "What it wrote beyond what is kept (64 MiB of each process)", true},
+		{"lost_bytes", "integer", "Of what it wrote first, bytes that are not kept any more: of each process the last 64 MiB are", true},
 		{"ended_by", "string", "exited, signaled, timeout, oom or cancelled, once it has ended", false},
 		{"exit_code", "integer", "Where it exited", false},
 		{"signal", "string", "The signal that ended it", false},
@@ -124,7 +125,7 @@ static json_t *finish_output(const struct mcp_options *options, const json_t *ar
 	const char *encoded = json_string_value(json_object_get(answer, "output")) ?: "";
 	const json_t *how = json_object_get(answer, "result");
 	json_int_t offset = json_integer_value(json_object_get(answer, "offset"));
-	json_int_t total = json_integer_value(json_object_get(answer, "kept"));
+	json_int_t total = json_integer_value(json_object_get(answer, "total"));
 	bool ended = json_is_true(json_object_get(answer, "ended"));
 	cleanup_free char *text = NULL;
 	void *bytes = NULL;
@@ -137,7 +138,7 @@ static json_t *finish_output(const struct mcp_options *options, const json_t *ar
 	shown = whole_characters(bytes, length, ended && offset + (json_int_t)length >= total);
 	text = utf8_replace_invalid(bytes ? bytes : "", shown, &text_length);
 	free(bytes);
-	object = json_pack("{s:s%, s:I, s:b, s:b, s:O}", "output", text, text_length, "next_offset",
+	object = json_pack("{s:s%, s:I, s:I, s:b, s:b, s:O}", "output", text, text_length, "offset", offset, "next_offset",
 		offset + (json_int_t)shown, "running", !ended, "more",
 		offset + (json_int_t)shown < total, "lost_bytes", json_object_get(answer, "lost_bytes"));
 	copy_known(object, "ended_by", how);

@@ -25,11 +25,11 @@
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
-#include "util/file.h"
 #include "util/utf8.h"
 
 enum {
 	KEPT_IN_ALL_MAX = 4 * RESULT_KEPT_BYTES_MAX, /* of all commands of a session */
+	KEPT_LEAST = 1 << 20, /* of one, whatever others have */
 	END_DEADLINE_MS = 10 * 1000, /* for a command that was ended to be gone */
 	HANGUP_MS = 2000,            /* for one whose terminal was hung up to end by itself */
 	TICK_MS = 50,
@@ -47,7 +47,7 @@ void job_free(struct job *job)
 	stdio_close(&job->stdio);
 	for (int i = 0; i < 2; i++)
 		capture_free(&job->captures[i]);
-	close_fd(&job->kept);
+	backlog_close(&job->kept);
 	input_free(&job->input);
 	for (int i = 0; i < 3; i++)
 		close_fd(&job->streams[i]);
@@ -60,7 +60,7 @@ void job_free(struct job *job)
 	spec_free(&job->spec);
 	changes_free(&job->changes);
 	*job = (struct job){.state = JOB_FREE,
-		.kept = -1,
+		.kept = BACKLOG_NONE,
 		.streams = {-1, -1, -1},
 		.input = INPUT_NONE,
 		.work = FILE_WORK_NONE,
@@ -75,7 +75,7 @@ static struct job *occupy(struct session *session, struct job *job)
 		.stdio = STDIO_NONE,
 		.streams = {-1, -1, -1},
 		.input = INPUT_NONE,
-		.kept = -1,
+		.kept = BACKLOG_NONE,
 		.deadline_us = UINT64_MAX,
 		.end_deadline_us = UINT64_MAX,
 		.progress_us = UINT64_MAX,
@@ -262,25 +262,19 @@ static void fail_job(struct session *session, struct job *job, const struct erro
 
 /* --- output --- */
 
-static bool may_keep(const struct job *job, size_t length)
-{
-	uint64_t all = length;
-
-	for (size_t i = 0; i < JOBS_MAX; i++)
-		all += job->session->jobs[i].kept_bytes;
-	return job->kept_bytes + length <= RESULT_KEPT_BYTES_MAX && all <= KEPT_IN_ALL_MAX;
-}
-
-/* What was read, for who asks for a part of it. */
+/* What was read, for who asks for a part of it. All commands of a session share what there may be. */
 static void keep(struct job *job, const uint8_t *data, size_t length)
 {
-	if (job->kept < 0)
+	uint64_t others = 0, max = RESULT_KEPT_BYTES_MAX;
+
+	if (!job->background)
 		return;
-	if (job->lost_bytes == 0 && may_keep(job, length) &&
-		pwrite(job->kept, data, length, (off_t)job->kept_bytes) == (ssize_t)length)
-		job->kept_bytes += length;
-	else
-		job->lost_bytes += length;
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (&job->session->jobs[i] != job && job->session->jobs[i].state != JOB_FREE)
+			others += backlog_bytes(&job->session->jobs[i].kept);
+	if (others + max > KEPT_IN_ALL_MAX)
+		max = others + KEPT_LEAST > KEPT_IN_ALL_MAX ? KEPT_LEAST : KEPT_IN_ALL_MAX - others;
+	backlog_add(&job->kept, data, length, max);
 }
 
 /* Returns false when nothing more is there, now or ever. */
@@ -728,7 +722,7 @@ static int take_request(
 	job->changes.inputs = spec.files_count;
 	job->background = json_is_true(json_object_get(request, "background"));
 	job->wants_progress = json_is_true(json_object_get(request, "progress"));
-	if (job->background && (job->kept = open_unnamed()) < 0)
+	if (job->background && backlog_open(&job->kept) < 0)
 		return error_set(err, errno, "making a file for the output of a background process");
 	if (program && program_reads_file(program, &file)) {
 		job->program = json_incref(program);

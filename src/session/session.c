@@ -193,28 +193,23 @@ static uint64_t limit_of(const json_t *request)
 /* What is there from an offset on; false: nothing yet, and it may come. */
 static bool output_is_there(const struct job *job, uint64_t offset)
 {
-	return job->kept_bytes > offset || job->state == JOB_DONE || !job->background;
+	return job->kept.total > offset || job->state == JOB_DONE || !job->background;
 }
 
 static void answer_output(struct connection *connection, const struct job *job, const json_t *request)
 {
 	uint64_t offset = offset_of(request), limit = limit_of(request);
-	uint64_t length = job->kept_bytes > offset ? job->kept_bytes - offset : 0;
-	cleanup_free uint8_t *data = NULL;
-	cleanup_free char *encoded = NULL;
+	cleanup_free uint8_t *data = xmalloc((size_t)limit);
+	ssize_t n = backlog_read(&job->kept, &offset, data, (size_t)limit);
+	size_t length = n > 0 ? (size_t)n : 0;
+	cleanup_free char *encoded = base64_encode(data, length);
 	bool ended = job->state == JOB_DONE;
 	json_t *object;
-	ssize_t n = 0;
 
-	if (length > limit)
-		length = limit;
-	data = xmalloc((size_t)length + 1);
-	if (job->kept >= 0 && length > 0)
-		n = pread(job->kept, data, (size_t)length, (off_t)offset);
-	encoded = base64_encode(data, n > 0 ? (size_t)n : 0);
-	object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:b}", "output", encoded, "kept",
-		(json_int_t)job->kept_bytes, "offset", (json_int_t)offset, "next", (json_int_t)(offset + (n > 0 ? (uint64_t)n : 0)),
-		"lost_bytes", (json_int_t)job->lost_bytes, "ended", ended);
+	object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:b}", "output", encoded, "total",
+		(json_int_t)job->kept.total, "offset", (json_int_t)offset, "next",
+		(json_int_t)(offset + length), "lost_bytes", (json_int_t)backlog_start(&job->kept), "ended",
+		ended);
 	if (ended)
 		json_object_set_new(object, "result", job_result_to_json(job));
 	answer(connection, object);

@@ -32,7 +32,7 @@
  *                         command has for its three. Nothing of it is in the result. Closed before the end, the
  *                         connection leaves the command two seconds for SIGHUP, which the master's end makes.
  *     {"op": "output", "process": N, "offset": B, "limit": L, "wait_ms": T}
- *                         → {"output": BASE64, "kept": B, "offset": B, "next": B, "ended": bool, and how, as "exec" says it}
+ *                         → {"output": BASE64, "total": B, "offset": B, "next": B, "lost_bytes": B, "ended": bool, and how, as "exec" says it}
  *     {"op": "signal", "process": N, "signal": S}
  *     {"op": "input", "process": N, "data": BASE64, "close": bool}
  *                         → {"pending": B}: bytes that it has not read yet, of which no more than 1 MiB are kept

@@ -19,6 +19,7 @@
 #include "sandbox/spec.h"
 #include "sandbox/stdio.h"
 #include "sandbox/watcher.h"
+#include "session/backlog.h"
 #include "session/session.h"
 #include "session/space.h"
 
@@ -131,8 +132,7 @@ struct job {
 	int streams
 		[3]; /* the client's, where it gave some: what the command reads and writes is carried */
 	struct input input; /* background, with "stdin_open" */
-	int kept; /* background: a file with its output, both streams as they came; -1 */
-	uint64_t kept_bytes, lost_bytes;
+	struct backlog kept; /* background: its output, both streams as they came */
 	bool stopped_by_us;
 	int keeper; /* the process id inside of its keeper, as the agent says: a hint, for whom memory is used */
 	uint64_t written_bytes; /* to disks, when it was looked last: see space.c */

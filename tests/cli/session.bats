@@ -504,3 +504,14 @@ has_a_command() {
   exec 8>&-
   flock -n lock true
 }
+
+@test "of a command in the background that writes much, the newest is kept" {
+  session
+  n=$("$nsbox" session exec -d "$id" sh -c 'seq 10000000; echo end')
+  timeout 120 "$nsbox" session logs -f "$id" "$n" >followed 2>warnings
+  [ "$(tail -n 2 followed)" = $'10000000\nend' ]
+  "$nsbox" session logs "$id" "$n" >kept 2>warnings
+  [ "$(stat -c %s kept)" -eq $((64 << 20)) ]
+  [ "$(tail -n 2 kept)" = $'10000000\nend' ]
+  [ "$(cat warnings)" = "nsbox: warning: $((78888897 + 4 - (64 << 20))) bytes that were written before are not kept any more" ]
+}
