@@ -122,3 +122,15 @@ refused() { # words that the first line must have, then the options
   [ "$status" = 125 ]
   [[ $stderr = *"writing the file /workspace/main.py inside: File exists"* ]]
 }
+
+@test "workspace: of a session, too" {
+  mkdir mine runtime
+  export XDG_RUNTIME_DIR=$place/runtime
+  observe "$nsbox" session new --workspace mine
+  [ "$status" = 0 ]
+  id=$output
+  observe "$nsbox" session exec "$id" sh -c 'pwd; echo x >made'
+  "$nsbox" session stop "$id"
+  [ "$output" = /workspace ]
+  [ "$(stat -c %u mine/made)" = "$(id -u)" ]
+}
