@@ -91,12 +91,13 @@ bool session_id_valid(const char *id)
 	       strspn(id, "0123456789abcdef") == SESSION_ID_LENGTH;
 }
 
+enum { NAME_SIZE = SESSION_ID_SIZE + 1 /* an id, and a dot before it */ };
+
 /* By the folder's descriptor: paths may be longer than a socket's address has room for. */
-static void address_of(int place, const char *id, struct sockaddr_un *ret)
+static void address_of(int place, const char *name, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%.*s", place,
-		SESSION_ID_LENGTH, id);
+	snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%.*s", place, NAME_SIZE - 1, name);
 }
 
 static int make_id(char ret[SESSION_ID_SIZE], struct error *err)
@@ -110,10 +111,12 @@ static int make_id(char ret[SESSION_ID_SIZE], struct error *err)
 	return 0;
 }
 
+/* It gets the name of a session when somebody listens: one that refuses is taken for what a dead session left. */
 int session_listen(int place, bool shared, char ret_id[SESSION_ID_SIZE], struct error *err)
 {
 	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un address;
+	char name[NAME_SIZE];
 	mode_t mask;
 	int r;
 
@@ -121,12 +124,18 @@ int session_listen(int place, bool shared, char ret_id[SESSION_ID_SIZE], struct 
 		return error_set(err, errno, "making a socket");
 	if (make_id(ret_id, err) < 0)
 		return -1;
-	address_of(place, ret_id, &address);
+	snprintf(name, sizeof name, ".%s", ret_id);
+	address_of(place, name, &address);
 	mask = umask(shared ? 077 : 0177);
 	r = bind(fd, (struct sockaddr *)&address, sizeof address);
 	umask(mask);
-	if (r < 0 || listen(fd, BACKLOG) < 0)
+	if (r < 0)
 		return error_set(err, errno, "making the socket of the session");
+	if (listen(fd, BACKLOG) < 0 || renameat(place, name, place, ret_id) < 0) {
+		error_set(err, errno, "making the socket of the session");
+		unlinkat(place, name, 0);
+		return -1;
+	}
 	return move_fd(&fd);
 }
 

@@ -515,3 +515,18 @@ has_a_command() {
   [ "$(tail -n 2 kept)" = $'10000000\nend' ]
   [ "$(cat warnings)" = "nsbox: warning: $((78888897 + 4 - (64 << 20))) bytes that were written before are not kept any more" ]
 }
+
+@test "one that is being made is not taken for a dead one by who lists sessions" {
+  local lost=0
+  touch listing
+  for _ in 1 2 3; do
+    while [[ -e listing ]]; do "$nsbox" session ls -q >/dev/null; done 3>&- &
+  done
+  for _ in {1..40}; do
+    session
+    "$nsbox" session stop "$id" || lost=$((lost + 1))
+  done
+  rm listing
+  wait
+  [[ $lost == 0 ]]
+}
