@@ -41,7 +41,7 @@ mkdir "$delegated/shell" "$delegated/sandboxes"
 chown -R $uid:$uid "$delegated/shell" "$delegated/sandboxes"
 echo "+cpu +memory +pids" >"$delegated/cgroup.subtree_control"
 
-export NSBOX_STORE=/tmp/nsbox-store # the caller's images would be taken for languages
+# The caller's images would be taken for languages.
 export NSBOX=$place/build/nsbox NSBOX_TEST_TOOLS=$place/build/tests/cli NSBOX_LANGUAGES_DIR=$place/languages
 export PROBE=$place/build/tests/escape/probe PTY=$place/build/tests/cli/pty CMOCKA_MESSAGE_OUTPUT=TAP
 
@@ -53,14 +53,14 @@ perl -e 1 2>/dev/null
 failed=0
 as_root() {
 	echo "# as root: $*"
-	(cd /scratch && TMPDIR=/scratch "$@") || failed=1
+	(cd /scratch && TMPDIR=/scratch NSBOX_STORE=/scratch/store "$@") || failed=1
 }
 as_user() {
 	echo "# as an ordinary user: $*"
 	(
 		echo $BASHPID >"$delegated/shell/cgroup.procs"
 		cd /home/$user
-		exec setpriv --reuid $uid --regid $uid --clear-groups env HOME=/home/$user USER=$user \
+		exec setpriv --reuid $uid --regid $uid --clear-groups env HOME=/home/$user USER=$user NSBOX_STORE=/home/$user/store \
 			NSBOX_CGROUP="$delegated/sandboxes" NSBOX_TEST_OPTIONS="--cgroup $delegated/sandboxes" "$@"
 	) || failed=1
 }
