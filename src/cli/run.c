@@ -90,6 +90,31 @@ static void add_image_hint(const struct run_options *options, const struct langu
 		error_hint(err, "name another one with --image, or take the host's toolchain with --image none");
 }
 
+/* In a directory of the caller's, the program must not take the place of a file of theirs, nor another program's. */
+static const char *source_mark(const struct run_options *options)
+{
+	static char mark[16];
+
+	if (!options->workspace)
+		return NULL;
+	snprintf(mark, sizeof mark, "%d", (int)getpid());
+	return mark;
+}
+
+/* The program's file, which the run has left in the caller's directory. */
+static void remove_source(const struct run_options *options)
+{
+	const struct spec *spec = &options->spec;
+	const char *path = spec->files_count > 0 ? spec->files[0].path : "";
+	cleanup_close int directory = -1;
+
+	if (!options->workspace || !options->language || strncmp(path, "/workspace/", 11) != 0)
+		return;
+	directory = open(options->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (directory >= 0)
+		unlinkat(directory, path + 11, 0);
+}
+
 /* --lang: the language says what is executed. */
 static int prepare_code(struct run_options *options, uint64_t timeout_ms, struct error *err)
 {
@@ -109,8 +134,11 @@ static int prepare_code(struct run_options *options, uint64_t timeout_ms, struct
 	}
 	status = image_root_for_language(language, options, err);
 	if (status == 0) {
-		status = language_prepare(language, code ? code : read, length, code ? arguments : arguments + 1,
-			timeout_ms, spec, err);
+		struct language_source source = {
+			.code = code ? code : read, .length = length, .unique = source_mark(options)};
+
+		status = language_prepare_source(
+			language, &source, code ? arguments : arguments + 1, timeout_ms, spec, err);
 		if (status < 0)
 			add_image_hint(options, language, err);
 	}
@@ -311,6 +339,9 @@ static int run(const struct run_options *options)
 	}
 	sandbox_run(&options->spec, &control, &result);
 	output_close(&output, run_result_last(&result)->ended_by == ENDED_SETUP);
+	/* Otherwise a file of theirs may have been in its place. */
+	if (run_result_last(&result)->ended_by != ENDED_SETUP)
+		remove_source(options);
 	status = report(options, &result);
 	run_result_free(&result);
 	return status;

@@ -110,17 +110,23 @@ refused() { # words that the first line must have, then the options
   fi
 }
 
-@test "workspace: code of a language is stored there, and overwrites nothing" {
+@test "workspace: code of a language is among the caller's files, in place of none, and does not stay" {
   command -v python3 >/dev/null || skip "no python3"
   mkdir mine
   echo 'answer = 42' >mine/mine.py
-  box --workspace mine --image none --lang python -c 'import mine; print(mine.answer)'
-  [ "$output" = 42 ]
-  [ -e mine/main.py ]
-  [ "$(stat -c %u mine/main.py)" = "$(id -u)" ]
-  box --workspace mine --image none --lang python -c 'print(1)'
-  [ "$status" = 125 ]
-  [[ $stderr = *"writing the file /workspace/main.py inside: File exists"* ]]
+  echo theirs >mine/main.py
+  for again in 1 2; do
+    box --workspace mine --image none --lang python -c 'import mine; print(mine.answer, end="")
+open("made", "a").write("x")'
+    [ "$output" = 42 ]
+  done
+  box --workspace mine --image none --lang python -c 'raise SystemExit(3)'
+  [ "$status" = 3 ]
+  box --workspace mine --image none --timeout 200ms --lang python -c 'import time; time.sleep(60)'
+  [ "$status" = 124 ]
+  rm -rf mine/__pycache__
+  [ "$(cd mine && echo *)" = 'made main.py mine.py' ]
+  [ "$(cat mine/main.py mine/made)" = $'theirs\nxx' ]
 }
 
 @test "workspace: of a session, too" {
