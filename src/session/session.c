@@ -890,6 +890,8 @@ static void end(struct session *session)
 	take_down(session);
 	space_end(session);
 	last_words(session);
+	/* Of those that were dying still when this one began. */
+	space_sweep(session);
 }
 
 static int take_signals(void)

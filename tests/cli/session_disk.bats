@@ -216,11 +216,14 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
     pkill -9 -f "^[^ ]*$nsbox session new" || true
     wait "$maker" || true
   done
+  # What is dying has its folder still.
+  eventually not_running
   session
   inside sh -c 'head -c 3000000 /dev/zero >file'
   only_ours() { [ "$(ls store/sessions)" = "$id" ]; }
   eventually only_ours
   kill -9 "$(info .supervisor)"
+  eventually not_running
   session
   eventually only_ours
   # Two at once do not take each other's.
