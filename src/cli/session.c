@@ -153,6 +153,8 @@ enum {
 	INPUT_PAUSE_MS = 20,
 	SENTENCE_MAX = 2048,
 	STOPPING_MAX = 64, /* sessions that are ended at a time */
+	LIST_DEADLINE_S = 5, /* for one that is well to say how it is */
+	STOP_DEADLINE_S = 60, /* for one to be gone */
 	OPTION_HELP = 256,
 	OPTION_JSON,
 	OPTION_TIMEOUT,
@@ -749,17 +751,26 @@ static int command_shell(int argc, char **argv)
 struct listing {
 	bool quiet;
 	json_t *list; /* --json */
-	bool any;
+	bool any, failed;
 };
 
 static void list_one(void *data, const char *id, int socket)
 {
 	struct listing *listing = data;
-	struct error err;
-	json_t *info = session_request(socket, json_pack("{s:s}", "op", "info"), NULL, &err);
+	struct error err = {0};
+	json_t *info;
 
-	if (!info)
-		return; /* it ended meanwhile */
+	session_set_deadline(socket, LIST_DEADLINE_S, &err);
+	info = session_request(socket, json_pack("{s:s}", "op", "info"), NULL, &err);
+	if (!info) {
+		/* Others have ended meanwhile. */
+		if (err.errnum == ETIMEDOUT) {
+			error_context(&err, "%s", id);
+			fail(&err);
+			listing->failed = true;
+		}
+		return;
+	}
 	if (listing->list) {
 		json_array_append_new(listing->list, info);
 		return;
@@ -788,7 +799,7 @@ static int command_ls(int argc, char **argv)
 		{0}};
 	struct listing listing = {.quiet = false};
 	struct error err = {0};
-	int option;
+	int option, status;
 
 	while ((option = getopt_long(argc, argv, ":qh", longs, NULL)) != -1)
 		switch (option) {
@@ -815,7 +826,8 @@ static int command_ls(int argc, char **argv)
 		json_decref(listing.list);
 		return fail(&err);
 	}
-	return listing.list ? print_object(listing.list) : finish_output(0);
+	status = listing.failed ? EXIT_NSBOX_FAILED : 0;
+	return listing.list ? print_object(listing.list) ?: status : finish_output(status);
 }
 
 static void print_process(const json_t *process)
@@ -1120,15 +1132,23 @@ static int command_cp(int argc, char **argv)
 /* Those that have been told to end, and are waited for together. */
 struct stopping {
 	int sockets[STOPPING_MAX];
+	char ids[STOPPING_MAX][SESSION_ID_SIZE];
 	size_t count;
+	bool failed;
 };
 
 static void wait_for_stopped(struct stopping *stopping)
 {
-	struct error unimportant; /* one that ended meanwhile is stopped */
-
 	for (size_t i = 0; i < stopping->count; i++) {
-		json_decref(session_receive(stopping->sockets[i], NULL, &unimportant));
+		struct error err = {0};
+
+		/* One that ended meanwhile is stopped. */
+		json_decref(session_receive(stopping->sockets[i], NULL, &err));
+		if (err.errnum == ETIMEDOUT) {
+			error_context(&err, "%s", stopping->ids[i]);
+			fail(&err);
+			stopping->failed = true;
+		}
 		close(stopping->sockets[i]);
 	}
 	stopping->count = 0;
@@ -1139,8 +1159,9 @@ static void begin_stopping(void *data, const char *id, int socket)
 	struct stopping *stopping = data;
 	struct error unimportant;
 
-	(void)id;
+	session_set_deadline(socket, STOP_DEADLINE_S, &unimportant);
 	session_send(socket, json_pack("{s:s}", "op", "stop"), NULL, 0, &unimportant);
+	snprintf(stopping->ids[stopping->count], SESSION_ID_SIZE, "%s", id);
 	stopping->sockets[stopping->count++] = socket;
 	if (stopping->count == STOPPING_MAX)
 		wait_for_stopped(stopping);
@@ -1181,7 +1202,9 @@ static int command_stop(int argc, char **argv)
 			begin_stopping(&stopping, argv[i], fd);
 	}
 	wait_for_stopped(&stopping);
-	return r < 0 ? fail(&err) : 0;
+	if (r < 0)
+		return fail(&err);
+	return stopping.failed ? EXIT_NSBOX_FAILED : 0;
 }
 
 /* --- all of them --- */

@@ -3,8 +3,11 @@
 #define _GNU_SOURCE
 #include "session/client.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include "session/frame.h"
 #include "util/alloc.h"
@@ -13,8 +16,22 @@
 
 static int ended(struct error *err)
 {
+	if (errno == EAGAIN) {
+		error_set(err, 0, "the session does not answer: its supervisor is stopped, or the host very busy");
+		err->errnum = ETIMEDOUT;
+		return error_hint(err, "its supervisor is a process nsbox-session; without it, all of the session ends");
+	}
 	error_set(err, 0, "the session ended before it answered");
 	return error_hint(err, "nsbox session ls lists those that there are");
+}
+
+int session_set_deadline(int socket, unsigned seconds, struct error *err)
+{
+	const struct timeval time = {.tv_sec = seconds};
+
+	if (setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0)
+		return 0;
+	return error_set(err, errno, "setting a deadline for the session's answer");
 }
 
 int session_send(int socket, json_t *request, const int *fds, size_t fds_count, struct error *err)
@@ -39,6 +56,7 @@ json_t *session_receive(int socket, const struct frame_header *begun, struct err
 	cleanup_free char *reply = NULL;
 	json_t *object;
 
+	errno = 0; /* at the end of the stream it stays so */
 	if (begun)
 		header = *begun;
 	else if (frame_read_bytes(socket, &header, sizeof header) < 0)

@@ -23,4 +23,7 @@ int session_send(int socket, json_t *request, const int *fds, size_t fds_count, 
 struct frame_header;
 json_t *session_receive(int socket, const struct frame_header *header, struct error *err);
 
+/* From now on an answer that does not come in that time is a failure, with ETIMEDOUT in *err. */
+int session_set_deadline(int socket, unsigned seconds, struct error *err);
+
 #endif

@@ -389,6 +389,20 @@ no_sessions() {
   [ "$status" = 0 ]
 }
 
+@test "a supervisor that is stopped: that is said, and the others are listed" {
+  session
+  stopped=$id
+  supervisor=$(info .supervisor)
+  session
+  kill -STOP "$supervisor"
+  observe timeout 30 "$nsbox" session ls -q
+  kill -CONT "$supervisor"
+  [ "$status" = 125 ]
+  [ "$output" = "$id" ]
+  [[ $stderr == *"$stopped: the session does not answer"* ]]
+  [ "$("$nsbox" session ls -q | wc -l)" = 2 ]
+}
+
 has_a_command() {
   [ "$(info '.processes | length')" = 1 ]
 }
