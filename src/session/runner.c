@@ -179,6 +179,7 @@ int runner_ask(const char *id, json_t *request, struct runner_io *ret, struct er
 {
 	struct runner_io io = RUNNER_IO_NONE;
 
+	io.asks = true;
 	if (pack(FRAME_REQUEST, json_incref(request), &io, err) < 0)
 		return -1;
 	io.fd = session_connect_shared(id, err);
@@ -302,6 +303,19 @@ static ssize_t receive(struct runner_io *io)
 	return n;
 }
 
+static enum runner_message run_ended(int errnum, struct error *err)
+{
+	error_set(err, errnum, "the run's supervisor ended without a result");
+	return RUNNER_FAILED;
+}
+
+static enum runner_message session_ended(struct error *err)
+{
+	error_set(err, 0, "the sandbox ended before it answered");
+	error_hint(err, "sandbox_list shows those that there are; sandbox_initialize makes a new one.");
+	return RUNNER_FAILED;
+}
+
 enum runner_message runner_read(struct runner_io *io, json_t **ret, struct error *err)
 {
 	struct frame_header header;
@@ -321,9 +335,7 @@ enum runner_message runner_read(struct runner_io *io, json_t **ret, struct error
 		if (n < 0 && errno == EAGAIN)
 			return RUNNER_AGAIN;
 		if (n <= 0) {
-			error_set(err, n < 0 ? errno : 0,
-				"the run's supervisor ended without a result");
-			return RUNNER_FAILED;
+			return io->asks ? session_ended(err) : run_ended(n < 0 ? errno : 0, err);
 		}
 		io->in_length += (size_t)n;
 	}

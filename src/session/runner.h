@@ -20,6 +20,7 @@
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -56,6 +57,7 @@ struct runner_io {
 	 * run_result.kept_files where there are some; else -1.
 	 */
 	int kept_fds[RUNNER_KEPT_MAX];
+	bool asks; /* a session, and not a run */
 };
 
 #define RUNNER_IO_NONE                                                                             \
