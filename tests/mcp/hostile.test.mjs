@@ -27,8 +27,8 @@ async function everyTool(box, path, ms = 10000) {
 		['move_file', { path, destination: `${path}.moved`, overwrite: true }],
 		['move_file', { path: `${path}.moved`, destination: path, overwrite: true }],
 		['make_directory', { path: `${path}/sub` }],
-		['sandbox_exec', { command: 'echo ran', timeout: 2 }],
-		['sandbox_exec', { code: 'echo ran', language: 'bash', timeout: 2 }],
+		['sandbox_exec', { command: 'echo ran', timeout: 5 }],
+		['sandbox_exec', { code: 'echo ran', language: 'bash', timeout: 5 }],
 		['process_list', {}],
 		['delete_file', { path, recursive: true }],
 	];
@@ -53,7 +53,7 @@ const hostile = (title, { start, ask = box => everyTool(box, 'file'), args, run 
 	await witness.write(box.id, title);
 	assert.equal(await witness.read(box.id), title);
 	await server.client.ping();
-	assert.ok(performance.now() - begin < 5000, `others waited for ${performance.now() - begin} ms`);
+	assert.ok(performance.now() - begin < 10000, `others waited for ${performance.now() - begin} ms`);
 	if (processOf(pid)) {
 		assert.ok(kib(pid, 'VmHWM') < 64 << 10, `the supervisor has had ${kib(pid, 'VmHWM')} KiB`);
 		all.push(...descendants(pid));
@@ -80,11 +80,11 @@ describe('what the code does, while each tool is asked', { concurrency: 3 }, () 
 		} });
 	hostile('leaves no process for anybody else', { start: python('import os, time\nwhile True:\n    try:\n        if os.fork() == 0:\n            time.sleep(60)\n    except OSError:\n        time.sleep(0.01)'),
 		ask: async box => {
-			await sleep(1000);
-			const answers = await everyTool(box, 'file', 30000), inside = descendants(supervisorOf(box.id)).length;
+			const inside = () => descendants(supervisorOf(box.id)).length;
+			await until('all processes that there may be', () => inside() > 200, 20000);
+			const answers = await everyTool(box, 'file', 30000);
 			// Whether ours come under the same limit depends on who holds it.
 			assert.ok(answers.every(answer => !/could not be made/.test(answer)) || /^read_file: .*could not be made/.test(answers[0]), answers.join('\n'));
-			assert.ok(inside > 200, `${inside} processes`);
 		} });
 	hostile('removes /workspace', { start: 'rm -rf /workspace', run: 'foreground',
 		ask: async box => {
