@@ -36,6 +36,8 @@ enum {
 	PROGRESS_MS = 1000,
 	OUTPUT_CHUNK = 64 << 10,
 	ERRNO_END = 4096,
+	DESCRIBED_MAX = 4096, /* bytes of a command's words that are shown and kept */
+	GIVEN_MAX = 128 << 20, /* bytes that requests have brought for commands that run */
 	SOURCE_MAX = 4 << 20, /* bytes of a file that are read for what its language has to know */
 };
 
@@ -175,13 +177,34 @@ static bool ended(const struct job *job)
 	return job->state == JOB_DONE || job->state == JOB_FREE;
 }
 
+/* The words of a command as far as DESCRIBED_MAX bytes go, and «…» where that is not all of them. */
+static json_t *describe_words(char *const *argv)
+{
+	json_t *words = json_array();
+	size_t room = DESCRIBED_MAX;
+
+	for (; argv && *argv; argv++) {
+		size_t length = strlen(*argv), shown = length;
+		json_t *word;
+
+		if (length > room)
+			shown = utf8_boundary_before(*argv, length, room);
+		word = json_sprintf("%.*s%s", (int)shown, *argv, shown < length ? "…" : "");
+		json_array_append_new(words, word ?: json_string("(not UTF-8)"));
+		if (shown < length || room == shown) {
+			if (shown == length && argv[1])
+				json_array_append_new(words, json_string("…"));
+			break;
+		}
+		room -= shown + 1;
+	}
+	return words;
+}
+
 json_t *job_describe(const struct job *job)
 {
-	json_t *words = json_array(), *object;
-	const struct exec_spec *exec = &job->spec.execs[job->index];
+	json_t *words = describe_words(job->spec.execs[job->index].argv), *object;
 
-	for (char **word = exec->argv; word && *word; word++)
-		json_array_append_new(words, json_string(*word) ?: json_string("(not UTF-8)"));
 	object = json_pack("{s:I, s:o, s:b, s:b, s:f}", "process", (json_int_t)job->process,
 		"command", words, "background", job->background, "running", !ended(job), "age_s",
 		(double)((session_now_us() - job->created_us) / 1000) / 1000);
@@ -227,9 +250,81 @@ static void answer_result(struct job *job)
 	answer_with(job->connection, object, fds, count);
 }
 
+/* --- what a request has brought with it --- */
+
+static size_t bytes_of_strings(char *const *strings)
+{
+	size_t bytes = 0;
+
+	for (; strings && *strings; strings++)
+		bytes += strlen(*strings) + 1;
+	return bytes;
+}
+
+static size_t bytes_given(const struct job *job)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < job->spec.execs_count; i++) {
+		const struct exec_spec *exec = &job->spec.execs[i];
+
+		bytes += bytes_of_strings(exec->argv) + bytes_of_strings(exec->env) + exec->stdin_length;
+	}
+	for (size_t i = 0; i < job->spec.files_count; i++)
+		bytes += job->spec.files[i].length;
+	return bytes;
+}
+
+/* It is the host's memory, which no limit of the sandbox counts. */
+static int check_given(const struct session *session, struct error *err)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state != JOB_FREE && !ended(&session->jobs[i]))
+			bytes += bytes_given(&session->jobs[i]);
+	if (bytes <= GIVEN_MAX)
+		return 0;
+	error_set(err, 0, "the commands that run in the session hold %zu MiB of arguments, input and files, and may hold %d",
+		bytes >> 20, GIVEN_MAX >> 20);
+	return error_hint(err, "wait for some of them, or end them");
+}
+
+/* Of one that has ended only its description can still be asked for. */
+static void forget_given(struct job *job)
+{
+	for (size_t i = 0; i < job->spec.execs_count; i++) {
+		struct exec_spec *exec = &job->spec.execs[i];
+
+		strings_free(exec->env);
+		free(exec->stdin_data);
+		exec->env = NULL;
+		exec->stdin_data = NULL;
+		exec->stdin_length = 0;
+		if (bytes_of_strings(exec->argv) > DESCRIBED_MAX) {
+			json_t *words = describe_words(exec->argv), *word;
+			size_t at;
+
+			strings_free(exec->argv);
+			exec->argv = NULL;
+			json_array_foreach(words, at, word)
+				exec_add_arg(exec, json_string_value(word));
+			json_decref(words);
+		}
+	}
+	for (size_t i = 0; i < job->spec.files_count; i++) {
+		free(job->spec.files[i].content);
+		job->spec.files[i].content = NULL;
+		job->spec.files[i].length = 0;
+	}
+	json_decref(job->program);
+	job->program = NULL;
+}
+
 static void end_background(struct job *job)
 {
 	job->state = JOB_DONE;
+	forget_given(job);
 	input_free(&job->input);
 }
 
@@ -790,7 +885,8 @@ void job_exec(struct session *session, struct connection *connection, const json
 	if (job)
 		job->process = ++session->next_process;
 	if (!job || take_request(session, job, request, &err) < 0 ||
-		take_terminal(connection, job, request, &err) < 0 || take_input(job, request, &err) < 0) {
+		take_terminal(connection, job, request, &err) < 0 || take_input(job, request, &err) < 0 ||
+		check_given(session, &err) < 0) {
 		answer_failure(connection, &err);
 		if (job)
 			job_free(job);

@@ -544,3 +544,21 @@ has_a_command() {
   wait
   [[ $lost == 0 ]]
 }
+
+@test "what commands were given is not held when they have ended, and not without bound while they run" {
+  session
+  words=()
+  for _ in {1..14}; do words+=("$(printf '%*s' 120000 ' ')"); done
+  for _ in {1..30}; do "$nsbox" session exec -d "$id" -- true "${words[@]}" >/dev/null; done
+  [[ $(awk '/VmRSS/ { print $2 }' "/proc/$(info .supervisor)/status") -lt 24000 ]]
+  [[ $("$nsbox" session ps --json "$id" | jq '[.[].command | tostring | length] | length, max <= 5000') == $'30\ntrue' ]]
+  # Words are cut between characters.
+  "$nsbox" session exec -d "$id" -- true "$(printf 'é%.0s' {1..3000})" last >/dev/null
+  run -0 bash -c "'$nsbox' session ps --json $id | jq -r '.[-1].command | length, .[1][-1:]'"
+  [[ $output == $'2\n…' ]]
+  { printf 'sleep 100; exit\n'; head -c 15M /dev/zero | tr '\0' '#'; } >program
+  for _ in {1..8}; do "$nsbox" session exec -d --lang bash "$id" program; done
+  run -125 "$nsbox" session exec -d --lang bash "$id" program
+  [[ $output == *"hold 135 MiB of arguments, input and files, and may hold 128"* ]]
+  [[ $(info '[.processes[] | select(.running)] | length') == 8 ]]
+}
