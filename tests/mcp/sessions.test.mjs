@@ -177,6 +177,32 @@ describe('at one time', { concurrency: 3 }, () => {
 		await box.stop();
 	});
 
+	test('a dialogue with what runs in the background', async () => {
+		const box = await initialize(), process_id = await box.background('while read -r line; do echo "<$line>"; done; echo over', { stdin_open: true });
+		let offset = 0;
+		for (const line of ['one', '\u{1f600} two', '']) {
+			await box.tool('process_input', { process_id, text: `${line}\n` });
+			const { output, next_offset } = await box.tool('process_output', { process_id, offset, wait: 20 });
+			assert.equal(output, `<${line}>\n`);
+			offset = next_offset;
+		}
+		await box.tool('process_input', { process_id, text: 'last', close: true });
+		const { output, ended_by, exit_code } = await (async () => {
+			for (let all = ''; ;) {
+				const part = await box.tool('process_output', { process_id, offset, wait: 20 });
+				all += part.output;
+				offset = part.next_offset;
+				if (!part.running)
+					return { ...part, output: all };
+			}
+		})();
+		assert.deepEqual([output, ended_by, exit_code], ['over\n', 'exited', 0]);
+		assert.match(await failure('process_input', { sandbox_id: box.id, process_id, text: 'x' }), /ended|closed/);
+		const closed = await box.background('sleep 20');
+		assert.match(await failure('process_input', { sandbox_id: box.id, process_id: closed, text: 'x' }), /input/);
+		await box.stop();
+	});
+
 	test('a thousand short jobs in the background leave nothing', async () => {
 		const box = await initialize(), pid = supervisorOf(box.id);
 		const rss = () => Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/^VmRSS:\s+(\d+)/m)[1]);
