@@ -28,6 +28,7 @@ enum {
 	MATTERS_BYTES = 1 << 20, /* what can be written more before it is looked again */
 	MATTERS_FILES = 1024,
 	FULL_SLACK_BYTES = 1 << 20, /* how much a command may add where nothing is left: names, small files */
+	FULL_SLACK_FILES = 256,
 	FULL_FILE_BYTES = 64 << 10, /* a file that is written where nothing is left */
 	LATEST_MS = 2000, /* what others free on the disk must not hide for longer what is written here */
 	LATEST_FACTOR = 20,
@@ -145,7 +146,7 @@ static void start_look(struct session *session)
 	space->started_free_files = storage_free_files(space->storage.folder);
 	space->started_us = session_now_us();
 	space->given_bytes = 0;
-	pid = disk_use_start(space->storage.space, session->proc_fd, limits_disk_inodes(&session->spec->limits),
+	pid = disk_use_start(space->storage.space, session->proc_fd, limits_disk_inodes(&session->spec->limits) * 2,
 		LOOK_MAX_MS * 1000ULL, &space->answer);
 	space->looker = pid > 0 ? pid : 0;
 }
@@ -295,19 +296,21 @@ static void judge(struct session *session, uint64_t before)
 		space->settling = true;
 		return;
 	}
-	if (space->settling || space->used_bytes < space->least_bytes) {
+	if (space->settling || space->used_bytes < space->least_bytes || space->entries < space->least_entries) {
 		space->least_bytes = space->used_bytes;
+		space->least_entries = space->entries;
 		space->settling = false;
 		heaviest_writer(session, false);
 		return;
 	}
 	if (!was_full) {
 		space->least_bytes = space->used_bytes;
+		space->least_entries = space->entries;
 		if (is_over(session) || space->used_bytes > before + FULL_SLACK_BYTES)
 			end_writer(session, false);
 		return;
 	}
-	if (space->used_bytes > space->least_bytes + FULL_SLACK_BYTES)
+	if (space->used_bytes > space->least_bytes + FULL_SLACK_BYTES || space->entries > space->least_entries + FULL_SLACK_FILES)
 		end_writer(session, true);
 }
 

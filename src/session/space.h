@@ -33,7 +33,7 @@ struct space {
 	uint64_t given_bytes; /* by work on files since */
 	/* over the limit, or the disk as good as full: what it was least since */
 	bool full, disk_low;
-	uint64_t least_bytes;
+	uint64_t least_bytes, least_entries;
 	bool settling; /* somebody is being ended */
 	/* a look that goes on */
 	pid_t looker; /* 0: none */
