@@ -69,7 +69,7 @@ static void make_spec(struct spec *spec)
 	spec_add_tmpfs(spec, "/c", 1 << 20);
 	spec_add_file(spec, "/workspace/x", "a\0b", 3, 0600);
 	spec_add_file(spec, "/workspace/empty", "", 0, 0);
-	spec->limits = (struct limits){1ull << 40, 2, 3, 4, 5, 6, 7, 8};
+	spec->limits = (struct limits){1ull << 40, 2, 3, 4, 5, 6, 7, 8, 9};
 	spec->cgroup = strdup("/sys/fs/cgroup/x");
 	spec->require_cgroup = true;
 	spec->capture = true;
