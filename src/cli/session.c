@@ -754,12 +754,28 @@ struct listing {
 	bool any, failed;
 };
 
+/* Says it where one does not. */
+static bool takes_connections(const char *id, int socket)
+{
+	struct error err;
+
+	if (socket >= 0)
+		return true;
+	error_set(&err, 0, "%s: it takes no connections: more than it can take are waiting", id);
+	fail(&err);
+	return false;
+}
+
 static void list_one(void *data, const char *id, int socket)
 {
 	struct listing *listing = data;
 	struct error err = {0};
 	json_t *info;
 
+	if (!takes_connections(id, socket)) {
+		listing->failed = true;
+		return;
+	}
 	session_set_deadline(socket, LIST_DEADLINE_S, &err);
 	info = session_request(socket, json_pack("{s:s}", "op", "info"), NULL, &err);
 	if (!info) {
@@ -1159,6 +1175,10 @@ static void begin_stopping(void *data, const char *id, int socket)
 	struct stopping *stopping = data;
 	struct error unimportant;
 
+	if (!takes_connections(id, socket)) {
+		stopping->failed = true;
+		return;
+	}
 	session_set_deadline(socket, STOP_DEADLINE_S, &unimportant);
 	session_send(socket, json_pack("{s:s}", "op", "stop"), NULL, 0, &unimportant);
 	snprintf(stopping->ids[stopping->count], SESSION_ID_SIZE, "%s", id);

@@ -27,6 +27,7 @@ struct call {
 	bool may_become_task;
 	struct task *task; /* what it became, while that works; else NULL */
 	uint64_t came_ms;  /* CLOCK_MONOTONIC */
+	uint64_t until_ms; /* the same; the session that is asked is waited for until then; 0: as long as it takes */
 	bool running;
 	bool silent;         /* answered or cancelled: nothing more is sent for its id */
 	struct step step; /* its kind stays when it runs; the rest is there while it is queued */

@@ -54,6 +54,8 @@ enum {
 	CALLS_MAX = 4096,
 	CALLS_RUNNING_MAX = MCP_PARALLEL_LIMIT + 64, /* those that run no code among them */
 	LINES_PER_TURN = 64, /* then it is seen to what else has come */
+	LISTED_MS = 3000,    /* for a session to describe itself to who lists all */
+	CANCELLED_MS = 15000, /* for a session to end what was cancelled: longer than one takes that can do anything */
 	END_MS = 800,        /* from the client's end to ours, at most */
 	STATUS_FAILED = 125,
 };
@@ -180,6 +182,8 @@ static void answer_call(struct server *server, struct call *call, json_t *result
 void cancel_call(struct server *server, struct call *call)
 {
 	call->silent = true;
+	if (call->running && call->step.kind == STEP_ASK)
+		call->until_ms = now_ms() + CANCELLED_MS;
 	if (call->running)
 		runner_cancel(&call->io);
 	else
@@ -324,14 +328,17 @@ static void make_tasks(struct server *server)
 	}
 }
 
-/* Milliseconds until a call becomes a task; -1: none will. */
-static int next_task_ms(const struct server *server)
+/* Milliseconds until a call becomes a task, or is waited for no longer; -1: none will. */
+static int next_time_ms(const struct server *server)
 {
 	uint64_t now = now_ms(), next = UINT64_MAX;
 
-	for (const struct call *call = server->calls.first; call; call = call->next)
+	for (const struct call *call = server->calls.first; call; call = call->next) {
 		if (call->may_become_task && !call->silent && call->came_ms + TASK_AFTER_MS < next)
 			next = call->came_ms + TASK_AFTER_MS;
+		if (call->running && call->until_ms && call->until_ms < next)
+			next = call->until_ms;
+	}
 	if (next == UINT64_MAX)
 		return -1;
 	return next > now ? (int)(next - now) : 0;
@@ -425,6 +432,23 @@ static void finish_call(
 	call_list_remove(&server->calls, call);
 }
 
+/* Sessions whose supervisor was stopped, say, are not to hold up what has nothing to do with them. */
+static void give_up_waiting(struct server *server)
+{
+	uint64_t now = now_ms();
+	struct call *next;
+	struct error err;
+
+	for (struct call *call = server->calls.first; call; call = next) {
+		next = call->next;
+		if (!call->running || !call->until_ms || now < call->until_ms)
+			continue;
+		error_set(&err, 0, "the sandbox does not answer");
+		if (!begin_next_step(server, call, NULL))
+			finish_call(server, call, NULL, &err);
+	}
+}
+
 static int start_step(struct server *server, struct step *step, struct runner_io *ret, struct error *err)
 {
 	switch (step->kind) {
@@ -461,6 +485,7 @@ static void start_calls(struct server *server)
 			return;
 		if (start_step(server, &call->step, &io, &err) == 0) {
 			call_list_started(&server->calls, call, &io);
+			call->until_ms = call->state ? now_ms() + LISTED_MS : 0;
 			continue;
 		}
 		if (!begin_next_step(server, call, NULL))
@@ -603,6 +628,7 @@ static void turn(struct server *server, int timeout_ms)
 		spawner_died(server);
 	if (set.fds[POLL_SIGNAL].revents || set.fds[POLL_PARENT].revents)
 		server->ending = true;
+	give_up_waiting(server);
 	handle_client(server, &set);
 	handle_lines(server);
 	start_calls(server);
@@ -713,7 +739,7 @@ int mcp_serve(const struct mcp_options *options)
 	reader_init(&server->reader, STDIN_FILENO, LINE_MAX_BYTES);
 	writer_init(&server->writer, output);
 	while (!server->ending) {
-		turn(server, next_task_ms(server));
+		turn(server, next_time_ms(server));
 		make_tasks(server);
 	}
 	end(server);

@@ -21,7 +21,7 @@
 #include "util/error.h"
 #include "util/parse.h"
 
-enum { BACKLOG = 64, TRIES = 4, ID_BYTES = SESSION_ID_LENGTH / 2 };
+enum { CONNECT_S = 10, BACKLOG = 64, TRIES = 4, ID_BYTES = SESSION_ID_LENGTH / 2 };
 
 /* The folder of what is nsbox's, in which that of sessions is. */
 static void choose_folder(char ret[PATH_MAX])
@@ -144,17 +144,21 @@ void session_remove(int place, const char *id)
 	unlinkat(place, id, 0);
 }
 
-/* Returns -1 with errno; ECONNREFUSED where nobody listens: then it is removed. */
+/* Returns -1 with errno; ECONNREFUSED where nobody listens: then it is removed. EAGAIN: too many wait. */
 static int try_connect(int place, const char *id, int flags)
 {
 	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+	const struct timeval wait = {.tv_sec = CONNECT_S}, none = {.tv_sec = 0};
 	struct sockaddr_un address;
 
 	if (fd < 0)
 		return -1;
 	address_of(place, id, &address);
-	if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
 		return move_fd(&fd);
+	}
 	if (errno == ECONNREFUSED) {
 		session_remove(place, id);
 		errno = ECONNREFUSED;
@@ -246,6 +250,8 @@ int session_connect(const char *id, char ret_id[SESSION_ID_SIZE], struct error *
 	else if (complete_id(place, id, whole, err) < 0)
 		return -1;
 	fd = try_connect(place, whole, 0);
+	if (fd < 0 && errno == EAGAIN)
+		return error_set(err, 0, "the session %s is so busy that it takes no more requests", whole);
 	if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED))
 		return session_unknown(id, err);
 	if (fd < 0)
@@ -266,9 +272,11 @@ int session_list(
 	if (read_ids(place, &ids, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ids.count; i++) {
-		int fd = try_connect(place, ids.list[i], 0);
+		int fd = try_connect(place, ids.list[i], SOCK_NONBLOCK);
 
 		if (fd >= 0)
+			fcntl(fd, F_SETFL, 0);
+		if (fd >= 0 || errno == EAGAIN)
 			each(data, ids.list[i], fd);
 	}
 	free(ids.list);

@@ -51,7 +51,8 @@ int session_unknown(const char *id, struct error *err);
 int session_list_shared(char (**ret)[SESSION_ID_SIZE], size_t *ret_count, struct error *err);
 
 /*
- * Calls `each` for each session that lives, in the order of their ids, with a connected socket that is its to close.
+ * Calls `each` for each session that lives, in the order of their ids, with a connected socket that is its to close, or -1
+ * where it does not take any more connections.
  */
 int session_list(
 	void (*each)(void *data, const char *id, int socket), void *data, struct error *err);

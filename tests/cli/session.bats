@@ -562,3 +562,20 @@ has_a_command() {
   [[ $output == *"hold 135 MiB of arguments, input and files, and may hold 128"* ]]
   [[ $(info '[.processes[] | select(.running)] | length') == 8 ]]
 }
+
+takes_no_more() {
+  observe timeout 30 "$nsbox" session ls -q
+  [[ $stderr == *"$id: it takes no connections"* ]]
+}
+
+@test "a supervisor that is stopped, with more clients than can wait for it" {
+  session
+  supervisor=$(info .supervisor)
+  kill -STOP "$supervisor"
+  for _ in {1..70}; do timeout 60 "$nsbox" session ps "$id" >/dev/null 2>&1 3>&- & done
+  eventually takes_no_more
+  [[ $status == 125 ]]
+  kill -CONT "$supervisor"
+  wait
+  [[ $("$nsbox" session ls -q) == "$id" ]]
+}

@@ -330,3 +330,25 @@ describe('idle', () => {
 		assert.deepEqual(sockets(), []);
 	});
 });
+
+test('one whose supervisor does nothing any more holds up no other, and no code that runs elsewhere', async () => {
+	const own = await connectTools({ args: ['--max-parallel', '1'] });
+	const [stuck, other] = [await own.initialize(), await own.initialize()];
+	const supervisor = supervisorOf(stuck.id);
+	process.kill(supervisor, 'SIGSTOP');
+	try {
+		const abort = new AbortController();
+		const call = stuck.tool('sandbox_exec', { command: 'true' }, { signal: abort.signal });
+		const listed = (await own.tool('sandbox_list')).sandboxes.map(entry => entry.sandbox_id);
+		assert.ok(listed.includes(other.id) && !listed.includes(stuck.id));
+		abort.abort();
+		await assert.rejects(call);
+		const before = Date.now();
+		assert.equal((await own.tool('execute_code', { language: 'bash', code: 'echo on' })).stdout, 'on\n');
+		assert.ok(Date.now() - before < 30000);
+	} finally {
+		process.kill(supervisor, 'SIGCONT');
+	}
+	await Promise.all([stuck.stop(), other.stop()]);
+	await own.close();
+});
