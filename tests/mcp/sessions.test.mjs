@@ -207,16 +207,17 @@ describe('at one time', { concurrency: 3 }, () => {
 		const box = await initialize(), pid = supervisorOf(box.id);
 		const rss = () => Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/^VmRSS:\s+(\d+)/m)[1]);
 		const count = process.getuid() === 0 ? 1000 : 200;
-		let before, last = 0, left = count;
+		let before, last = 0, begun = 0;
 		await Promise.all(Array.from({ length: 8 }, async () => {
-			while (left-- > 0) {
-				const process_id = await box.background(['sh', '-c', 'echo $0; sleep 30 & sleep 0.01', `job ${left}`]).catch(async error => {
+			while (begun < count) {
+				const job = ++begun;
+				const process_id = await box.background(['sh', '-c', 'echo $0; sleep 30 & sleep 0.01', `job ${job}`]).catch(async error => {
 					assert.match(error.message, /has 48 commands/); // they are not over yet
-					left++;
+					begun--;
 					await sleep(100);
 				});
 				last = Math.max(last, process_id ?? 0);
-				if (left === count - 100)
+				if (job === 100)
 					before = rss();
 			}
 		}));
