@@ -30,7 +30,7 @@ enum {
 	DESCRIPTORS_MAX =
 		256, /* that an agent has, more than ever are: FILES of it come and go with requests */
 	PROCESSES_MAX = 8192, /* that are looked at; more than any limit that makes sense lets be */
-	PASSES_MAX = 2000,
+	END_S = 10, /* for processes to be dead that were killed: one may wait for a disk first */
 	PASSES_AT_ONCE = 5, /* before there is a pause of PAUSE_NS between two */
 	PAUSE_NS = 1000000,
 	STAT_THREADS = 20, /* of the fields of proc(5)'s stat */
@@ -346,15 +346,19 @@ static void reap_unkept(void)
 static int end_unkept(void)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	struct timespec now, begun;
 
-	for (int pass = 0; pass < PASSES_MAX; pass++) {
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	for (int pass = 0;; pass++) {
 		if (kill_unkept() == 0)
 			return 0;
 		reap_unkept();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (now.tv_sec - begun.tv_sec > END_S)
+			return -1;
 		if (pass >= PASSES_AT_ONCE)
 			nanosleep(&pause, NULL);
 	}
-	return -1;
 }
 
 /* --- ends --- */

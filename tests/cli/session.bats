@@ -579,3 +579,22 @@ takes_no_more() {
   wait
   [[ $("$nsbox" session ls -q) == "$id" ]]
 }
+
+@test "a process that takes long to die, as one that waits for a disk, ends with its command and not with the session" {
+  freezer=$(awk '$3 == "cgroup" && $4 ~ /freezer/ { print $2; exit }' /proc/mounts)
+  [[ $EUID == 0 && -n $freezer ]] || skip "only root can hold up the end of a process, and with a freezer of cgroup v1"
+  session
+  n=$("$nsbox" session exec -d "$id" -- sh -c 'sleep 987654 & sleep 987655')
+  eventually pgrep -f '^sleep 987654'
+  slow=$(pgrep -f '^sleep 987654')
+  mkdir "$freezer/nsbox-test.$$"
+  echo "$slow" >"$freezer/nsbox-test.$$/cgroup.procs"
+  echo FROZEN >"$freezer/nsbox-test.$$/freezer.state"
+  "$nsbox" session kill "$id" "$n"
+  sleep 5
+  echo THAWED >"$freezer/nsbox-test.$$/freezer.state"
+  inside echo on
+  eventually rmdir "$freezer/nsbox-test.$$"
+  [[ $output == on ]]
+  [[ ! -e /proc/$slow ]]
+}
