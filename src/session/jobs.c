@@ -915,6 +915,9 @@ void job_cancel(struct session *session, struct job *job)
 		close_streams(job);
 		remove_made(session, job);
 		job_free(job);
+	} else if (job->state == JOB_FILES && (job->source || job->support)) {
+		/* What is being written now is removed when it is there: file_written. */
+		return;
 	} else if (works_on_files(job)) {
 		/* The worker sees its channel closed, takes back what it began, and ends. */
 		remove_made(session, job);

@@ -353,3 +353,21 @@ test('one whose supervisor does nothing any more holds up no other, and no code 
 	await Promise.all([stuck.stop(), other.stop()]);
 	await own.close();
 });
+
+test('what is cancelled while its source is written leaves none', async () => {
+	const box = await initialize();
+	for (let i = 0; i < 120; i++) {
+		const abort = new AbortController();
+		const call = box.tool('sandbox_exec', { language: 'c', code: 'int main() { for (;;); }' }, { signal: abort.signal });
+		await sleep(i % 12);
+		abort.abort();
+		await assert.rejects(call);
+	}
+	let left;
+	for (let i = 0; i < 20 && left !== '/tmp/.nsbox:\n\n/workspace:\n'; i++) {
+		await sleep(200);
+		left = (await box.tool('sandbox_exec', { command: 'ls -A /tmp/.nsbox /workspace' })).stdout;
+	}
+	assert.equal(left, '/tmp/.nsbox:\n\n/workspace:\n');
+	await box.stop();
+});
