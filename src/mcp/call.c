@@ -50,20 +50,33 @@ struct call *call_list_find(const struct call_list *list, const json_t *id)
 	return NULL;
 }
 
+/* Whether as much is asked of the call's sandbox already as it takes at a time. */
+static bool has_to_wait(const struct call_list *list, const struct call *call)
+{
+	size_t asked = 0;
+
+	if (call->step.kind != STEP_ASK)
+		return false;
+	for (const struct call *other = list->first; other; other = other->next)
+		asked += other->running && strcmp(other->step.id, call->step.id) == 0;
+	return asked >= CALLS_OF_SANDBOX_MAX;
+}
+
 struct call *call_list_queued(const struct call_list *list, bool light)
 {
 	for (struct call *call = list->first; call; call = call->next)
-		if (!call->running && !(light && call->tool->runs_code))
+		if (!call->running && !(light && call->tool->runs_code) && !has_to_wait(list, call))
 			return call;
 	return NULL;
 }
 
 static void drop_step(struct call_list *list, struct call *call)
 {
-	enum step_kind kind = call->step.kind;
+	struct step rest = {.kind = call->step.kind};
 
+	memcpy(rest.id, call->step.id, sizeof rest.id);
 	step_free(&call->step);
-	call->step.kind = kind;
+	call->step = rest;
 	list->queued_bytes -= call->step_bytes;
 	call->step_bytes = 0;
 }

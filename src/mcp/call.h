@@ -30,7 +30,7 @@ struct call {
 	uint64_t until_ms; /* the same; the session that is asked is waited for until then; 0: as long as it takes */
 	bool running;
 	bool silent;         /* answered or cancelled: nothing more is sent for its id */
-	struct step step; /* its kind stays when it runs; the rest is there while it is queued */
+	struct step step; /* its kind and id stay when it runs; the rest is there while it is queued */
 	size_t step_bytes;   /* what it takes, about */
 	struct runner_io io; /* while it is running */
 };
@@ -51,7 +51,10 @@ struct call *call_list_add(struct call_list *list, const json_t *id, const json_
 /* The call of that id that is to be answered still, or NULL. */
 struct call *call_list_find(const struct call_list *list, const json_t *id);
 
-/* The first that waits, or NULL; with `light` of those whose tool runs no code. */
+/* Of one sandbox so many run; the next ones wait. */
+enum { CALLS_OF_SANDBOX_MAX = 32 };
+
+/* The first that waits and can begin, or NULL; with `light` of those whose tool runs no code. */
 struct call *call_list_queued(const struct call_list *list, bool light);
 
 /* The call runs: what its step was made of is no longer needed. */

@@ -19,6 +19,8 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 
+enum { COMPILERS_MS = 10 * 60 * 1000 /* of all languages' files, and some more */ };
+
 static const char *const known[] = {"sandbox_id", "code", "file", "command", "language", "args", "stdin",
 	"env", "cwd", "timeout", "background", "stdin_open", NULL};
 
@@ -195,6 +197,8 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	if (read_run(options, arguments, &step->spec, background, err) < 0)
 		return -1;
 	json_object_set_new(request, "spec", spec_to_json(&step->spec));
+	if (!background)
+		step->wait_ms += options->timeout_max_ms + COMPILERS_MS;
 	return 0;
 }
 

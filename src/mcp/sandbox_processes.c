@@ -89,6 +89,7 @@ static int prepare_output(const struct mcp_options *options, const json_t *argum
 	json_object_set_new(request, "offset", json_integer(offset));
 	json_object_set_new(request, "limit", json_integer(limit > 0 ? limit : 1));
 	json_object_set_new(request, "wait_ms", json_integer((json_int_t)(wait * 1000)));
+	step->wait_ms += (uint64_t)(wait * 1000);
 	return 0;
 }
 

@@ -50,6 +50,7 @@ int sandbox_ask(const json_t *arguments, const char *const *known, json_t *reque
 	struct step *step, struct error *err)
 {
 	step->kind = STEP_ASK;
+	step->wait_ms = SANDBOX_ANSWER_MS;
 	step->request = request;
 	json_object_set_new(request, "from", json_string("mcp"));
 	if (arguments_refuse_unknown(arguments, known, hidden, err) < 0)
@@ -168,6 +169,7 @@ static json_t *describe_list(const struct mcp_options *options)
 			"Each: sandbox_id, root (host, or the name of an image), language where it has one, age_s, idle_s, "
 			"ends_when_idle_s, life_left_s, processes that run",
 			true},
+		{"not_answering", "string[]", "Ids of those whose supervisor has not answered in 3 seconds", true},
 		{0}};
 
 	(void)options;
@@ -195,7 +197,7 @@ static json_t *begin_list(
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(left, json_string(ids[i]));
 	free(ids);
-	return json_pack("{s:o, s:[]}", "left", left, "found");
+	return json_pack("{s:o, s:[], s:[]}", "left", left, "found", "silent");
 }
 
 static json_t *entry_of(const json_t *info)
@@ -227,20 +229,41 @@ static bool next_list(json_t *state, const json_t *answer, struct step *step)
 
 	if (answer)
 		json_array_append_new(json_object_get(state, "found"), entry_of(answer));
+	else if (json_object_get(state, "asked"))
+		json_array_append(json_object_get(state, "silent"), json_object_get(state, "asked"));
 	if (count == 0)
 		return false;
 	step->kind = STEP_ASK;
 	step->request = json_pack("{s:s, s:s}", "op", "info", "from", "mcp");
 	snprintf(step->id, sizeof step->id, "%s", json_string_value(json_array_get(left, 0)));
+	json_object_set(state, "asked", json_array_get(left, 0));
 	json_array_remove(left, 0);
 	return true;
+}
+
+/* Of those that have not answered, the ones that have not ended meanwhile (new reference). */
+static json_t *still_there(const json_t *silent)
+{
+	json_t *list = json_array(), *id;
+	char (*ids)[SESSION_ID_SIZE];
+	struct error unimportant;
+	size_t count, i;
+
+	if (json_array_size(silent) == 0 || session_list_shared(&ids, &count, &unimportant) < 0)
+		return list;
+	json_array_foreach(silent, i, id)
+		for (size_t j = 0; j < count; j++)
+			if (strcmp(ids[j], json_string_value(id)) == 0)
+				json_array_append(list, id);
+	free(ids);
+	return list;
 }
 
 static json_t *conclude_list(const json_t *state)
 {
 	const json_t *found = json_object_get(state, "found");
+	json_t *silent = still_there(json_object_get(state, "silent")), *entry;
 	cleanup_free char *text = xstrdup("");
-	json_t *entry;
 	size_t i;
 
 	json_array_foreach(found, i, entry) {
@@ -255,7 +278,12 @@ static json_t *conclude_list(const json_t *state)
 			json_number_value(json_object_get(entry, "ends_when_idle_s")),
 			json_array_size(json_object_get(entry, "processes")));
 	}
-	return sandbox_result(json_pack("{s:O}", "sandboxes", found), "%s",
+	json_array_foreach(silent, i, entry) {
+		cleanup_free char *before = text;
+
+		text = xasprintf("%s%s  does not answer\n", before, json_string_value(entry));
+	}
+	return sandbox_result(json_pack("{s:O, s:o}", "sandboxes", found, "not_answering", silent), "%s",
 		*text ? text : "There is no sandbox; sandbox_initialize makes one.");
 }
 

@@ -9,6 +9,9 @@
 struct error;
 struct step;
 
+/* Milliseconds in which a sandbox has answered, apart from how long what is asked for takes. */
+enum { SANDBOX_ANSWER_MS = 120 * 1000 };
+
 /* The argument that names the sandbox, for tables. Other servers' names of it are taken, too. */
 #define SANDBOX_ID_FIELD                                                                           \
 	{                                                                                          \

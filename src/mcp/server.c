@@ -444,6 +444,7 @@ static void give_up_waiting(struct server *server)
 		if (!call->running || !call->until_ms || now < call->until_ms)
 			continue;
 		error_set(&err, 0, "the sandbox does not answer");
+		error_hint(&err, "Its supervisor may have been stopped: whoever runs the host can end it with nsbox session stop, or kill.");
 		if (!begin_next_step(server, call, NULL))
 			finish_call(server, call, NULL, &err);
 	}
@@ -479,13 +480,15 @@ static void start_calls(struct server *server)
 	while (!server->ending && output_has_room(server)) {
 		struct call *call = next_call(server);
 		struct runner_io io;
+		uint64_t wait_ms;
 		struct error err = {0};
 
 		if (!call)
 			return;
+		wait_ms = call->state && call->step.kind == STEP_ASK ? LISTED_MS : call->step.wait_ms;
 		if (start_step(server, &call->step, &io, &err) == 0) {
 			call_list_started(&server->calls, call, &io);
-			call->until_ms = call->state ? now_ms() + LISTED_MS : 0;
+			call->until_ms = wait_ms ? now_ms() + wait_ms : 0;
 			continue;
 		}
 		if (!begin_next_step(server, call, NULL))

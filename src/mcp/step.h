@@ -24,6 +24,7 @@ struct step {
 	struct session_options options;
 	char id[SESSION_ID_SIZE];
 	json_t *request; /* owned */
+	uint64_t wait_ms; /* for the answer of a session, whose supervisor may have been stopped; 0: as long as it takes */
 };
 
 void step_init(struct step *step);

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/alloc.h"
@@ -21,7 +22,7 @@
 #include "util/error.h"
 #include "util/parse.h"
 
-enum { CONNECT_S = 10, BACKLOG = 64, TRIES = 4, ID_BYTES = SESSION_ID_LENGTH / 2 };
+enum { CONNECT_S = 10, UNNAMED_S = 60, BACKLOG = 64, TRIES = 4, ID_BYTES = SESSION_ID_LENGTH / 2 };
 
 /* The folder of what is nsbox's, in which that of sessions is. */
 static void choose_folder(char ret[PATH_MAX])
@@ -176,6 +177,15 @@ static int compare_ids(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
+/* A socket that got no name, as its maker was killed before. One that is being made has it in a moment. */
+static void sweep(int place, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(place, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ctime + UNNAMED_S < time(NULL))
+		unlinkat(place, name, 0);
+}
+
 static int read_ids(int place, struct ids *ret, struct error *err)
 {
 	int fd = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -189,6 +199,8 @@ static int read_ids(int place, struct ids *ret, struct error *err)
 		return error_set(err, errno, "reading the folder of sessions");
 	}
 	while ((entry = readdir(stream))) {
+		if (entry->d_name[0] == '.' && session_id_valid(entry->d_name + 1))
+			sweep(place, entry->d_name);
 		if (!session_id_valid(entry->d_name))
 			continue;
 		if (ret->count == room) {
