@@ -416,13 +416,22 @@ static bool begin_after_pull(struct server *server, struct call *call, struct er
 	return r == 0;
 }
 
+/* Sessions speak to people, who have options. */
+static void speak_to_model(struct error *err)
+{
+	if (strstr(err->hint, "--disk"))
+		error_hint(err, "Delete what is not needed; whoever runs the server can allow more (limits.disk in nsbox.conf).");
+}
+
 /* The call has had its last step. */
 static void finish_call(
-	struct server *server, struct call *call, const json_t *answer, const struct error *err)
+	struct server *server, struct call *call, const json_t *answer, struct error *err)
 {
 	json_t *result = NULL;
 	bool wanted = is_wanted(call);
 
+	if (!answer && call->step.kind == STEP_ASK)
+		speak_to_model(err);
 	if (wanted)
 		result = answer || call->state ? result_of(server, call, answer) : tool_failure(err);
 	/* A session that nobody claims ends: before the client knows of it, or killed in between we would take it away. */

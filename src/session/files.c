@@ -256,7 +256,9 @@ static int failed(const struct fileop_answer *answer, const char *path, struct e
 	case FILEOP_RENAMING:
 		return error_set(err, errnum, "moving %s", path);
 	case FILEOP_REMOVING:
-		return error_set(err, errnum, "removing %s", path);
+		error_set(err, errnum, "removing %s", path);
+		return errnum == ENOTEMPTY ? error_hint(err, "ask for all that is in it to be removed, too (recursive)")
+					   : -1;
 	case FILEOP_LISTING:
 		return error_set(err, errnum, "listing %s", path);
 	case FILEOP_TOO_LARGE:
