@@ -136,7 +136,8 @@ static const char kill_help[] =
 static const char cp_help[] =
 	"Usage: nsbox session cp ID:PATH FILE\n"
 	"       nsbox session cp FILE ID:PATH\n"
-	"Copies a file out of a session, or into it. FILE can be -, for standard input or output.\n"
+	"Copies a file out of a session, or into it. FILE can be -, for standard input or output. A directory as the target\n"
+	"gets a file of the same name: ID:dir/, or ID: for where relative paths begin.\n"
 	"\n"
 	"      --help  print this help\n";
 
@@ -481,6 +482,23 @@ static void print_losses(const json_t *result)
 		fprintf(stderr, "nsbox: warning: %s\n", json_string_value(warning));
 }
 
+/* Limits but the time are those of the session. */
+static void print_message(const char *message)
+{
+	static const char advice[] = "; raise it with --";
+	const char *found;
+
+	fputs("nsbox: ", stderr);
+	while ((found = strstr(message, advice))) {
+		const char *option = found + strlen(advice);
+
+		fprintf(stderr, "%.*s; %s --", (int)(found - message), message,
+			strncmp(option, "timeout", 7) == 0 ? "raise it with" : "make a session with more");
+		message = option;
+	}
+	fprintf(stderr, "%s\n", message);
+}
+
 static void print_sentence(const json_t *result)
 {
 	const char *message = json_string_value(json_object_get(result, "message"));
@@ -495,7 +513,7 @@ static void print_sentence(const json_t *result)
 	if (text)
 		fprintf(stderr, "nsbox: %s\n", text);
 	else if (message)
-		fprintf(stderr, "nsbox: %s\n", message);
+		print_message(message);
 	if (text && hint && *hint)
 		fprintf(stderr, "nsbox: %s\n", hint);
 }
@@ -680,6 +698,9 @@ static int exec_in_session(struct exec_options *options, int argc, char **argv, 
 
 	if (optind < argc && strcmp(argv[optind], "--") == 0)
 		optind++;
+	else if (optind < argc && argv[optind][0] == '-' && argv[optind][1])
+		return error_set(err, 0, "%s stands behind the id: options go before it, and -- before a command that begins so",
+			argv[optind]);
 	if (optind == argc && !options->code)
 		return error_set(err, 0, "nsbox session exec: which %s? See nsbox session exec --help",
 			options->language ? "file" : "command");
@@ -860,10 +881,7 @@ static void print_process(const json_t *process)
 		snprintf(
 			state, sizeof state, "ended (%lld)", (long long)json_integer_value(status));
 	printf("%7lld  %-11s  %7.0fs ",
-		(long long)json_integer_value(json_object_get(process, "process")),
-		!json_is_true(json_object_get(process, "running"))     ? "ended"
-		: json_is_true(json_object_get(process, "background")) ? "background"
-								       : "running",
+		(long long)json_integer_value(json_object_get(process, "process")), state,
 		json_number_value(json_object_get(process, "age_s")));
 	json_array_foreach(words, i, word)
 	{
@@ -1213,13 +1231,15 @@ static int command_stop(int argc, char **argv)
 			"nsbox session stop takes ids, or --all; see nsbox session stop --help");
 	if (r == 0 && all)
 		r = session_list(begin_stopping, &stopping, &err);
-	for (int i = optind; r == 0 && i < argc; i++) {
+	for (int i = optind; !all && i < argc; i++) {
 		int fd = session_connect(argv[i], NULL, &err);
 
+		/* Who is there is stopped, whoever else is not. */
 		if (fd < 0)
-			r = -1;
+			error_print(&err);
 		else
 			begin_stopping(&stopping, argv[i], fd);
+		stopping.failed |= fd < 0;
 	}
 	wait_for_stopped(&stopping);
 	if (r < 0)

@@ -243,9 +243,30 @@ static int open_source(const char *from, unsigned *ret_mode, struct error *err)
 	return move_fd(&fd);
 }
 
+static bool names_directory(const char *path)
+{
+	return !*path || path[strlen(path) - 1] == '/';
+}
+
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return names_directory(path) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+/* The same name in a directory, which may be empty for where relative paths begin; malloc'd. */
+static char *below(const char *directory, const char *from)
+{
+	const char *slash = strrchr(from, '/'), *name = slash ? slash + 1 : from;
+	bool apart = !names_directory(directory);
+
+	return xasprintf("%s%s%s", directory, apart ? "/" : "", name);
+}
+
 int session_copy(const char *from, const char *to, struct error *err)
 {
-	cleanup_free char *from_id = NULL, *to_id = NULL;
+	cleanup_free char *from_id = NULL, *to_id = NULL, *into = NULL;
 	const char *from_path = split_place(from, &from_id), *to_path = split_place(to, &to_id);
 	struct copy copy = {.session = -1, .content = -1};
 	cleanup_close int fd = -1;
@@ -255,6 +276,10 @@ int session_copy(const char *from, const char *to, struct error *err)
 	if (!from_path == !to_path)
 		return error_set(err, 0,
 			"one of the two must be ID:PATH, a file in a session; see nsbox session cp --help");
+	if (from_path && strcmp(to, "-") != 0 && is_directory(to))
+		to = into = below(to, from_path);
+	if (to_path && strcmp(from, "-") != 0 && names_directory(to_path))
+		to_path = into = below(to_path, from);
 	if (to_path && (fd = open_source(from, &mode, err)) < 0)
 		return -1;
 	if (from_path)

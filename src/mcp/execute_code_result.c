@@ -280,6 +280,8 @@ static bool was_not_run(const json_t *run, const char *message, struct error *er
 	if (json_is_object(error)) {
 		error_set(err, 0, "%s", get_string(error, "text", &length));
 		error_hint(err, "%s", get_string(error, "hint", &length));
+		if (strstr(err->hint, "--disk"))
+			error_hint(err, "Delete what is not needed.");
 		return true;
 	}
 	if (json_is_string(json_object_get(run, "exec_error")) ||

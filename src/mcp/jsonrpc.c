@@ -9,6 +9,7 @@
 
 #include "util/cleanup.h"
 #include "util/utf8.h"
+#include "util/alloc.h"
 
 static void invalid(struct jsonrpc_message *message, int code, const char *reason)
 {
@@ -65,12 +66,56 @@ static void classify(struct jsonrpc_message *message)
 	message->kind = message->id ? JSONRPC_REQUEST : JSONRPC_NOTIFICATION;
 }
 
+/* The value of «\uXXXX» at `text`; -1: there is none. */
+static long escape_at(const char *text, size_t length)
+{
+	char digits[5] = "", *end;
+	long value;
+
+	if (length < 6 || text[0] != '\\' || text[1] != 'u')
+		return -1;
+	memcpy(digits, text + 2, 4);
+	value = strtol(digits, &end, 16);
+	return end == digits + 4 && digits[0] != '-' && digits[0] != '+' && digits[0] != ' ' ? value : -1;
+}
+
+/*
+ * Half of a surrogate pair is no character, and jansson refuses it; clients in JavaScript send one where they cut a text
+ * inside of a character. It becomes U+FFFD, in a copy. NULL: there is none.
+ */
+static char *without_halves(const char *text, size_t length)
+{
+	char *copy = NULL;
+
+	for (size_t i = 0; i + 1 < length; i++) {
+		long unit = escape_at(text + i, length - i), next;
+
+		if (text[i] != '\\')
+			continue;
+		next = unit >= 0xd800 && unit <= 0xdbff ? escape_at(text + i + 6, length - i - 6) : -1;
+		if (next >= 0xdc00 && next <= 0xdfff) {
+			i += 11;
+		} else if (unit >= 0xd800 && unit <= 0xdfff) {
+			if (!copy)
+				copy = xmemdup(text, length);
+			memcpy(copy + i, "\\ufffd", 6);
+			i += 5;
+		} else {
+			i++; /* another escape: what it stands for begins none */
+		}
+	}
+	return copy;
+}
+
 void jsonrpc_parse(const char *text, size_t length, struct jsonrpc_message *ret)
 {
+	cleanup_free char *repaired = NULL;
 	json_error_t error;
 
 	memset(ret, 0, sizeof *ret);
 	ret->root = json_loadb(text, length, JSON_ALLOW_NUL, &error);
+	if (!ret->root && (repaired = without_halves(text, length)))
+		ret->root = json_loadb(repaired, length, JSON_ALLOW_NUL, &error);
 	if (!ret->root) {
 		invalid(ret, JSONRPC_PARSE_ERROR, "parse error");
 		snprintf(ret->reason, sizeof ret->reason, "parse error at byte %d: %s",

@@ -67,6 +67,9 @@ int run_argument_memory(const struct mcp_options *options, const json_t *argumen
 	char given[64], max[64];
 
 	*ret_bytes = options->memory_default_bytes;
+	if (json_is_number(json_object_get(arguments, "memory_limit")))
+		return argument_wrong("memory_limit", "a size in a string, such as \"512m\" or \"1g\"",
+			json_object_get(arguments, "memory_limit"), err);
 	if (argument_string(arguments, "memory_limit", false, &text, err) < 0 ||
 		(text && parse_size("memory_limit", text, ret_bytes, err) < 0))
 		return -1;

@@ -55,6 +55,8 @@ static json_t *output_schema(void)
 	/* With background there is a process_id and nothing else. */
 	json_object_del(schema, "required");
 	json_object_del(properties, "refused");
+	json_object_del(properties, "limits");
+	json_object_del(properties, "warnings");
 	json_object_set_new(properties, "process_id",
 		json_pack("{s:s, s:s}", "type", "integer", "description",
 			"With background: its number, for the tools of processes"));
@@ -70,7 +72,8 @@ static json_t *describe(const struct mcp_options *options)
 	return schema_tool("sandbox_exec", "Run code in a sandbox that lasts",
 		"Runs a program or a command in a sandbox of sandbox_initialize and returns its output, its exit code, the "
 		"limits that it met and the files that it changed. It starts in /workspace and finds what earlier calls left "
-		"there. When it ends, everything that it has started ends with it; with background it runs on after this "
+		"there; variables, the working directory and the environment of one call are not kept for the next. "
+		"When it ends, everything that it has started ends with it; with background it runs on after this "
 		"call. Several calls can run in one sandbox at a time. A program that fails or meets a limit is a normal "
 		"result, and the sandbox stays; isError means that it could not be run.",
 		input_schema(options), output_schema(), 0);
@@ -285,6 +288,9 @@ static json_t *finish(const struct mcp_options *options, const json_t *arguments
 			"process_id: %lld\nIt runs in the background; process_output has what it writes.", number);
 	}
 	result = execute_code_finish(options, answer, kept);
+	/* The same for all of its calls: sandbox_initialize has told them. */
+	json_object_del(json_object_get(result, "structuredContent"), "limits");
+	json_object_del(json_object_get(result, "structuredContent"), "warnings");
 	add_changes(result, sandbox_id_of(arguments), json_object_get(answer, "changes"));
 	return result;
 }

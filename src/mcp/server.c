@@ -419,8 +419,23 @@ static bool begin_after_pull(struct server *server, struct call *call, struct er
 /* Sessions speak to people, who have options. */
 static void speak_to_model(struct error *err)
 {
-	if (strstr(err->hint, "--disk"))
-		error_hint(err, "Delete what is not needed; whoever runs the server can allow more (limits.disk in nsbox.conf).");
+	static const struct {
+		const char *theirs, *ours;
+	} advice[] = {
+		{"--disk", "Delete what is not needed; whoever runs the server can allow more (limits.disk in nsbox.conf)."},
+		{"stop some of them", "sandbox_list shows them, sandbox_stop ends one."},
+		{"(recursive)", "With recursive true, all that is in it is removed, too."},
+		{"ask for all to be replaced", "Give more of what is around it, or replace_all true."},
+		{"name the language", "Give language; list_languages shows which there are."},
+	};
+
+	for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
+		if (strstr(err->hint, advice[i].theirs)) {
+			error_hint(err, "%s", advice[i].ours);
+			return;
+		}
+	if (err->errnum == 0 && strstr(err->text, "moving ") == err->text && strstr(err->text, "File exists"))
+		error_hint(err, "Its destination is there; with overwrite true it is replaced.");
 }
 
 /* The call has had its last step. */
@@ -430,7 +445,7 @@ static void finish_call(
 	json_t *result = NULL;
 	bool wanted = is_wanted(call);
 
-	if (!answer && call->step.kind == STEP_ASK)
+	if (!answer && (call->step.kind == STEP_ASK || call->step.kind == STEP_CREATE))
 		speak_to_model(err);
 	if (wanted)
 		result = answer || call->state ? result_of(server, call, answer) : tool_failure(err);

@@ -75,7 +75,7 @@ struct run {
 	int wait_status;    /* of the current command, as the agent said; -1: not said */
 	struct agent_message ended;
 	uint64_t created_us, started_us, deadline_us, tick_us,
-		progress_us; /* CLOCK_MONOTONIC; UINT64_MAX: never */
+		progress_us, input_end_us; /* CLOCK_MONOTONIC; UINT64_MAX: never */
 	uint64_t earlier_cpu_user_us, earlier_cpu_system_us; /* of the commands before */
 	uint64_t seen_cpu_user_us,
 		seen_cpu_system_us; /* of the whole sandbox, before we killed it */
@@ -517,6 +517,18 @@ static void tick(struct run *run)
 	run->tick_us = now_us() + (uint64_t)run->watcher.next_tick_ms * 1000;
 }
 
+static void check_input_end(struct run *run, uint64_t now)
+{
+	if (!terminal_input_ended(&run->terminal)) {
+		run->input_end_us = UINT64_MAX;
+		return;
+	}
+	if (now >= run->input_end_us)
+		terminal_type_end(&run->terminal);
+	if (now >= run->input_end_us || run->input_end_us == UINT64_MAX)
+		run->input_end_us = now + TERMINAL_END_MS * 1000;
+}
+
 static void serve_clocks(struct run *run)
 {
 	uint64_t now = now_us();
@@ -538,6 +550,7 @@ static void serve_clocks(struct run *run)
 		tick(run);
 	if (now >= run->progress_us)
 		report_progress(run);
+	check_input_end(run, now);
 }
 
 static uint64_t earliest(const struct run *run)
@@ -546,6 +559,8 @@ static uint64_t earliest(const struct run *run)
 
 	if (run->tick_us < at)
 		at = run->tick_us;
+	if (run->input_end_us < at)
+		at = run->input_end_us;
 	return run->progress_us < at ? run->progress_us : at;
 }
 
@@ -878,6 +893,7 @@ int sandbox_run(const struct spec *spec, const struct run_control *control, stru
 		.signal_fd = -1,
 		.tick_us = UINT64_MAX,
 		.progress_us = UINT64_MAX,
+		.input_end_us = UINT64_MAX,
 	};
 	struct error err = {0};
 

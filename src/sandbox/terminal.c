@@ -66,6 +66,18 @@ void terminal_start(struct terminal *terminal, int master)
 	make_raw(terminal);
 }
 
+bool terminal_input_ended(const struct terminal *terminal)
+{
+	return terminal->master >= 0 && terminal->relays[0].from_ended && terminal->relays[0].length == 0;
+}
+
+void terminal_type_end(const struct terminal *terminal)
+{
+	const char end = END_OF_FILE;
+
+	(void)!write(terminal->master, &end, 1); /* where there is no room, it comes the next time */
+}
+
 void terminal_suspend(struct terminal *terminal)
 {
 	if (terminal->raw)

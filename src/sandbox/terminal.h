@@ -31,6 +31,14 @@ struct terminal {
 /* Takes over `master`, makes the caller's terminal raw where descriptor 0 is one, and sets up the relays. */
 void terminal_start(struct terminal *terminal, int master);
 
+/*
+ * Types the end of input again, where the caller's has ended: a program that changes the terminal's settings throws away
+ * what was typed before. To be called every TERMINAL_END_MS then, which terminal_input_ended tells.
+ */
+enum { TERMINAL_END_MS = 500 };
+bool terminal_input_ended(const struct terminal *terminal);
+void terminal_type_end(const struct terminal *terminal);
+
 /* Gives the inner terminal the size of the caller's. */
 void terminal_resize(const struct terminal *terminal);
 

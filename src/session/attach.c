@@ -144,11 +144,17 @@ static json_t *stay(struct attachment *attachment, struct error *err)
 	struct pollfd fds[POLL_MAX] = {{0}};
 	json_t *result;
 
-	while (!attachment->killed_by && !output_is_gone(attachment) && !fds[POLL_SOCKET].revents)
-		if (turn(attachment, true, -1, fds) < 0 && errno != EINTR) {
+	while (!attachment->killed_by && !output_is_gone(attachment) && !fds[POLL_SOCKET].revents) {
+		bool ended = terminal_input_ended(&attachment->terminal);
+		int n = turn(attachment, true, ended ? TERMINAL_END_MS : -1, fds);
+
+		if (n < 0 && errno != EINTR) {
 			error_set(err, errno, "waiting for the terminal");
 			return NULL;
 		}
+		if (n == 0)
+			terminal_type_end(&attachment->terminal);
+	}
 	if (attachment->killed_by)
 		return NULL;
 	if (output_is_gone(attachment)) {

@@ -69,12 +69,13 @@ static int start(struct session *session, struct file_work *work, const void *re
 	return 0;
 }
 
-int file_work_start(struct session *session, struct file_work *work, const void *request,
+/* Without asking whether there is space. */
+static int start_anyway(struct session *session, struct file_work *work, const void *request,
 	size_t length, const void *content, size_t content_length, size_t answer_max,
 	struct error *err)
 {
 	*work = FILE_WORK_NONE;
-	if (space_take(session, content_length, err) < 0 || start(session, work, request, length, err) < 0)
+	if (start(session, work, request, length, err) < 0)
 		return -1;
 	work->content = content;
 	work->content_length = content_length;
@@ -82,6 +83,16 @@ int file_work_start(struct session *session, struct file_work *work, const void 
 	if (content_length == 0)
 		shutdown(work->channel, SHUT_WR);
 	return 0;
+}
+
+int file_work_start(struct session *session, struct file_work *work, const void *request,
+	size_t length, const void *content, size_t content_length, size_t answer_max,
+	struct error *err)
+{
+	*work = FILE_WORK_NONE;
+	if (space_take(session, content_length, err) < 0)
+		return -1;
+	return start_anyway(session, work, request, length, content, content_length, answer_max, err);
 }
 
 int file_work_start_stream(struct session *session, struct file_work *work, const void *request, size_t length,
@@ -583,6 +594,10 @@ int file_write_of_spec(struct session *session, struct job *job, struct error *e
 	size_t length;
 	cleanup_free void *packed = pack(&op, file->path, NULL, NULL, &length);
 
+	/* A program that deletes what is too much has to be there; it is removed with what was made for it. */
+	if ((job->source || job->support) && file->length <= SPACE_FULL_FILE)
+		return start_anyway(
+			session, &job->work, packed, length, file->content, file->length, 0, err);
 	return file_work_start(
 		session, &job->work, packed, length, file->content, file->length, 0, err);
 }

@@ -169,7 +169,8 @@ static void take_walls_of(const struct session *session, struct spec *spec)
 static bool works_on_files(const struct job *job)
 {
 	return job->state == JOB_FILE || job->state == JOB_SOURCE || job->state == JOB_FILES ||
-	       job->state == JOB_BEFORE || job->state == JOB_AFTER || job->state == JOB_IMAGE;
+	       job->state == JOB_BEFORE || job->state == JOB_AFTER || job->state == JOB_IMAGE ||
+	       job->state == JOB_REMOVING;
 }
 
 static bool ended(const struct job *job)
@@ -328,9 +329,21 @@ static void end_background(struct job *job)
 	input_free(&job->input);
 }
 
+/* Before it is told that the program has ended: a workspace may be the caller's own. Returns whether it is on the way. */
+static bool remove_source(struct session *session, struct job *job)
+{
+	struct error unimportant;
+
+	if (!job->source || job->cancelled || session->ending ||
+		file_remove_start(session, &job->work, job->source, &unimportant) < 0)
+		return false;
+	job->state = JOB_REMOVING;
+	return true;
+}
+
 static void finish_job(struct session *session, struct job *job)
 {
-	if (changes_look_after(session, job) || images_look(session, job))
+	if (changes_look_after(session, job) || images_look(session, job) || remove_source(session, job))
 		return;
 	job->result.total_us = session_now_us() - job->created_us;
 	session->used_us = session_now_us();
@@ -932,7 +945,9 @@ void jobs_fail_all(struct session *session, const struct error *err)
 
 		if (job->state == JOB_FILE && job->connection)
 			answer_failure(job->connection, err);
-		else if (job->state == JOB_AFTER || job->state == JOB_IMAGE) {
+		else if (job->state == JOB_AFTER || job->state == JOB_IMAGE || job->state == JOB_REMOVING) {
+			free(job->source);
+			job->source = NULL;
 			changes_give_up(&job->changes, err->text);
 			job->spec.collect_images = false; /* no more of them */
 			finish_job(session, job);
@@ -1001,6 +1016,13 @@ static void step_file(struct session *session, struct job *job, const struct pol
 	}
 	if (job->state == JOB_IMAGE) {
 		images_looked(job);
+		finish_job(session, job);
+		return;
+	}
+	if (job->state == JOB_REMOVING) {
+		file_work_free(&job->work);
+		free(job->source);
+		job->source = NULL;
 		finish_job(session, job);
 		return;
 	}

@@ -217,11 +217,12 @@ static int read_ids(int place, struct ids *ret, struct error *err)
 
 int session_unknown(const char *id, struct error *err)
 {
-	char buffer[QUOTED_MAX];
+	char buffer[QUOTED_MAX], folder[PATH_MAX];
 
+	choose_folder(folder);
 	error_set(err, 0,
-		"there is no session %s: it was stopped, its time was up, or it never was",
-		quoted(id, buffer));
+		"there is no session %s in %s: it was stopped, its time was up, or it never was",
+		quoted(id, buffer), folder);
 	err->errnum = ENOENT;
 	return error_hint(
 		err, "nsbox session ls lists those that there are; nsbox session new makes one");

@@ -726,6 +726,7 @@ static uint64_t check_times(struct session *session)
 		session->used_us = now;
 	if ((idle && now >= session->used_us + idle) || (life && now >= session->created_us + life))
 		session->ending = true;
+	session->outlived = session->ending && life && now >= session->created_us + life;
 	if (idle)
 		next = session->used_us + idle;
 	if (life && session->created_us + life < next)
@@ -857,7 +858,7 @@ static void last_words(struct session *session)
 	uint64_t until = session_now_us() + LAST_WORDS_MS * 1000;
 	struct error err = {0};
 
-	error_set(&err, 0, "the session has ended");
+	error_set(&err, 0, "%s", session->outlived ? "the session has ended: its time was up (--life)" : "the session has ended");
 
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
 		struct connection *connection = &session->connections[i];
@@ -885,7 +886,7 @@ static void end(struct session *session)
 	close_fd(&session->listener);
 	close_fd(&session->spare);
 	session_remove(session->place, session->id);
-	error_set(&err, 0, "the session has ended");
+	error_set(&err, 0, "%s", session->outlived ? "the session has ended: its time was up (--life)" : "the session has ended");
 	jobs_fail_all(session, &err);
 	take_down(session);
 	space_end(session);

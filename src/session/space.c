@@ -29,12 +29,11 @@ enum {
 	MATTERS_FILES = 1024,
 	FULL_SLACK_BYTES = 1 << 20, /* how much a command may add where nothing is left: names, small files */
 	FULL_SLACK_FILES = 256,
-	FULL_FILE_BYTES = 64 << 10, /* a file that is written where nothing is left */
 	LATEST_MS = 2000, /* what others free on the disk must not hide for longer what is written here */
 	LATEST_FACTOR = 20,
 	LOOK_MAX_MS = 10 * 1000,
 	WAIT_MS = 1000, /* for a look that somebody waits for */
-	REMOVE_MS = 300, /* before the end of the session is told */
+	REMOVE_MS = 5000, /* before the end of the session is told */
 };
 
 static uint64_t limit_of(const struct session *session)
@@ -422,7 +421,7 @@ void space_before_command(struct session *session)
 	if (space->full && !being_ended(session))
 		look_now(session);
 	if (space->full)
-		session->sandbox.file_size_bytes = FULL_FILE_BYTES;
+		session->sandbox.file_size_bytes = SPACE_FULL_FILE;
 }
 
 void space_after_command(struct session *session, struct job *job)

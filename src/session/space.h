@@ -69,6 +69,9 @@ void space_before_command(struct session *session);
 void space_after_command(struct session *session, struct job *job);
 
 /* Whether there is room for `length` bytes that work on files brings. */
+/* Bytes of a file that a command may write where nothing is left. */
+enum { SPACE_FULL_FILE = 64 << 10 };
+
 int space_take(struct session *session, uint64_t length, struct error *err);
 
 #endif

@@ -92,6 +92,7 @@ enum job_state {
 	JOB_DRAINING, /* that has ended, and what it wrote is still to be passed on to the client's streams */
 	JOB_AFTER,    /* its commands have ended, and what there is in /workspace is looked at again */
 	JOB_IMAGE, /* an image that it made is read */
+	JOB_REMOVING, /* its source is removed */
 	JOB_DONE, /* in the background, and ended: its result and output can still be asked for */
 };
 
@@ -171,6 +172,7 @@ struct session {
 	struct snapshot *latest; /* what there is in /workspace; NULL: that is not known */
 	uint64_t latest_until_us;
 	bool ending;
+	bool outlived; /* it ends since its life is over */
 };
 
 uint64_t session_now_us(void);

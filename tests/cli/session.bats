@@ -598,3 +598,49 @@ takes_no_more() {
   [[ $output == on ]]
   [[ ! -e /proc/$slow ]]
 }
+
+@test "who is there is stopped, whoever else is not" {
+  session
+  one=$id
+  session
+  observe "$nsbox" session stop ffff "$one" eeee "$id"
+  [ "$status" -eq 125 ]
+  [[ $stderr == *'no session "ffff"'*'no session "eeee"'* ]]
+  [ -z "$("$nsbox" session ls -q)" ]
+}
+
+@test "an option behind the id is no command, and is said to be in the wrong place" {
+  session
+  observe "$nsbox" session exec "$id" -c 'print(1)'
+  [ "$status" -eq 125 ]
+  [[ $stderr == *'-c stands behind the id'* ]]
+  inside printf %s -c
+  [ "$output" = -c ]
+}
+
+@test "a directory as the target of cp gets a file of the same name" {
+  session
+  echo content >file
+  mkdir there
+  "$nsbox" session cp file "$id:"
+  "$nsbox" session cp file "$id:new/dir/"
+  "$nsbox" session cp "$id:new/dir/file" there
+  "$nsbox" session cp "$id:file" ./there/
+  inside sh -c 'cat file new/dir/file'
+  [ "$output" = $'content\ncontent' ]
+  [ "$(cat there/file)" = content ]
+}
+
+@test "ps tells how what was in the background has ended, and a limit's advice is about the session" {
+  session --memory 64m
+  "$nsbox" session exec -d "$id" sh -c 'exit 3' >number
+  eventually has_ended
+  observe "$nsbox" session ps "$id"
+  [[ $output == *'ended (3)'* ]]
+  observe timeout 60 "$nsbox" session exec "$id" sh -c 'tail -c 200m /dev/zero >/dev/null; exit'
+  [[ $stderr == *'make a session with more --memory'* ]] || [[ $stderr != *'raise it with --memory'* ]]
+}
+
+has_ended() {
+  [ "$("$nsbox" session ps --json "$id" | jq -r '.[0].running')" = false ]
+}

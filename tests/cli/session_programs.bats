@@ -86,3 +86,12 @@ int main(void) { printf(\"%d\\n\", $i); return 0; }" "$id" >"out$i" &
   [ "$status" -ne 0 ]
   [[ $stderr == *'exec_1.c:2:10: error: '* ]]
 }
+
+@test "no source of a program is left when it has ended" {
+  mkdir mine
+  session --workspace mine
+  for i in 1 2 3 4 5 6 7 8; do
+    program -c 'pass' --lang python "$id"
+    [ -z "$(ls mine)" ]
+  done
+}

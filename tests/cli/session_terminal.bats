@@ -180,3 +180,10 @@ time.sleep(1000)')
   run timeout 60 "$pty" -- "$nsbox" session exec -t "$id" tty
   [[ $output = "/dev/pts/0"* ]]
 }
+
+@test "a shell ends where its input does, whatever that is" {
+  timeout 30 "$nsbox" session shell "$id" </dev/null >out
+  printf 'echo answer-$((6*7))\n' | timeout 30 "$nsbox" session shell "$id" >out
+  grep -q answer-42 out
+  timeout 30 "$nsbox" run -t bash </dev/null >out
+}

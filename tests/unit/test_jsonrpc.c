@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "mcp/jsonrpc.h"
@@ -134,11 +135,45 @@ static void test_answers(void **state)
 	json_decref(id);
 }
 
+/* Half of a surrogate pair, as JavaScript has it of a text that was cut inside of a character. */
+static void test_halves(void **state)
+{
+	static const struct {
+		const char *escaped, *expected; /* NULL: it is no JSON */
+	} cases[] = {
+		{"\\ud83d", "\xef\xbf\xbd"},
+		{"a\\ude00b", "a\xef\xbf\xbd" "b"},
+		{"\\ud83d\\ude00", "\xf0\x9f\x98\x80"},
+		{"\\ud83d\\ud83d\\ude00", "\xef\xbf\xbd\xf0\x9f\x98\x80"},
+		{"\\ud83d\\u0041", "\xef\xbf\xbd" "A"},
+		{"\\\\ud83d\\ud83d", "\\ud83d\xef\xbf\xbd"},
+		{"\\ud83", NULL},
+		{"\\ud83d\\x", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		char text[128];
+		struct jsonrpc_message message;
+
+		snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"}", cases[i].escaped);
+		jsonrpc_parse(text, strlen(text), &message);
+		if (cases[i].expected) {
+			assert_int_equal(message.kind, JSONRPC_REQUEST);
+			assert_string_equal(message.method, cases[i].expected);
+		} else {
+			assert_int_equal(message.kind, JSONRPC_INVALID);
+		}
+		jsonrpc_message_free(&message);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
 		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_params),
 		cmocka_unit_test(test_answers),
 	};
