@@ -140,7 +140,7 @@ static void test_halves(void **state)
 {
 	static const struct {
 		const char *escaped, *expected; /* NULL: it is no JSON */
-	} cases[] = {
+	} halves[] = {
 		{"\\ud83d", "\xef\xbf\xbd"},
 		{"a\\ude00b", "a\xef\xbf\xbd" "b"},
 		{"\\ud83d\\ude00", "\xf0\x9f\x98\x80"},
@@ -152,15 +152,15 @@ static void test_halves(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+	for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++) {
 		char text[128];
 		struct jsonrpc_message message;
 
-		snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"}", cases[i].escaped);
+		snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"}", halves[i].escaped);
 		jsonrpc_parse(text, strlen(text), &message);
-		if (cases[i].expected) {
+		if (halves[i].expected) {
 			assert_int_equal(message.kind, JSONRPC_REQUEST);
-			assert_string_equal(message.method, cases[i].expected);
+			assert_string_equal(message.method, halves[i].expected);
 		} else {
 			assert_int_equal(message.kind, JSONRPC_INVALID);
 		}
