@@ -792,8 +792,11 @@ static void turn(struct session *session, int signals)
 	if (session->ending)
 		return;
 	count = fill_poll(session, signals, fds, job_counts);
-	if (poll(fds, count, timeout_until(until)) < 0)
+	if (poll(fds, count, timeout_until(until)) < 0) {
+		/* One that cannot look would do nothing else but to try again. */
+		session->ending |= errno != EINTR && errno != ENOMEM;
 		return;
+	}
 	/* Jobs before the agent: what a command wrote is read before its end is. */
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		job_handle_poll(session, &session->jobs[i], &fds[at], job_counts[i]);
