@@ -7,6 +7,7 @@
 #   unit     the unit tests of the cgroup and of the watcher
 #   cgroup   tests/vm/*.bats: what only a cgroup v2 host can show
 #   cli      of tests/cli what depends on the kernel and the cgroup
+#   session  of tests/cli/session.bats what ends commands of one sandbox, each of which has a cgroup
 #   escape   tests/escape
 #   faults   tests/faults, a part of it: with a cgroup to be made, limited and removed
 #
@@ -78,6 +79,9 @@ if wanted cgroup; then
 fi
 if wanted cli; then
 	as_both bats --tap "$place"/tests/cli/{limits,isolation,leftovers,run,check}.bats
+fi
+if wanted session; then
+	as_both bats --tap --filter 'ends with it|not the session|number, output' "$place/tests/cli/session.bats"
 fi
 if wanted escape; then
 	as_both "$place/tests/escape/run"
