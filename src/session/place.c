@@ -256,6 +256,8 @@ int session_connect(const char *id, char ret_id[SESSION_ID_SIZE], struct error *
 	char whole[SESSION_ID_SIZE];
 	int fd;
 
+	if (!*id)
+		return error_set(err, 0, "the id of the session is empty");
 	if (place < 0)
 		return err->errnum == ENOENT ? session_unknown(id, err) : -1;
 	if (session_id_valid(id))

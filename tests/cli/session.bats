@@ -338,11 +338,12 @@ all_ended() {
   [ "$output" = short ]
   run --separate-stderr "$nsbox" session exec "" true
   [ "$status" = 125 ]
+  [[ $stderr == *'the id of the session is empty'* ]]
   "$nsbox" session stop "$first"
   [ "$("$nsbox" session ls -q)" = "$id" ]
   run --separate-stderr "$nsbox" session exec "$first" true
   [ "$status" = 125 ]
-  [ "${stderr_lines[0]}" = "nsbox: there is no session \"$first\": it was stopped, its time was up, or it never was" ]
+  [ "${stderr_lines[0]}" = "nsbox: there is no session \"$first\" in $XDG_RUNTIME_DIR/nsbox: it was stopped, its time was up, or it never was" ]
   "$nsbox" session stop --all
   [ -z "$("$nsbox" session ls -q)" ]
   [ -z "$(ls runtime/nsbox/sessions)" ]
