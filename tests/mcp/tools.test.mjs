@@ -49,7 +49,7 @@ const wrong = [
 	[{ ...code, timeout: -1 }, /^timeout: .*above 0, got -1/],
 	[{ ...code, timeout: 21 }, /^timeout: 21 s is above the 20 s .*\n.*--max-timeout/],
 	[{ ...code, timeout: 1e300 }, /^timeout: .*--max-timeout/s],
-	[{ ...code, memory_limit: 512 }, /^memory_limit: expected a string, got 512$/],
+	[{ ...code, memory_limit: 512 }, /^memory_limit: expected a size in a string, such as "512m" or "1g", got 512$/],
 	[{ ...code, memory_limit: '12 parsecs' }, /^memory_limit: .*"12 parsecs"/],
 	[{ ...code, memory_limit: 'much' }, /^memory_limit: /],
 	[{ ...code, memory_limit: '1' }, /memory/],
