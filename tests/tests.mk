@@ -151,6 +151,12 @@ tests_unit_test_keepers_SOURCES = tests/unit/test_keepers.c
 tests_unit_test_keepers_LDADD = $(unit_ldadd)
 
 if HAVE_CMOCKA
+unit_tests += tests/unit/test_session_agent
+endif
+tests_unit_test_session_agent_SOURCES = tests/unit/test_session_agent.c
+tests_unit_test_session_agent_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
 unit_tests += tests/unit/test_gate
 endif
 tests_unit_test_gate_SOURCES = tests/unit/test_gate.c
