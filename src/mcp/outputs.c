@@ -263,11 +263,9 @@ static int parse_offset(const char *query, uint64_t size, uint64_t *ret, struct 
 json_t *outputs_part(
 	const char *uri, const char *data, size_t length, bool last, size_t *ret_used)
 {
-	size_t whole = last ? length : utf8_boundary_before(data, length, length);
+	size_t whole = last ? length : utf8_whole(data, length);
 	cleanup_free char *encoded = NULL;
 
-	while (!last && whole > 0 && length - whole < 3 && !utf8_valid(data, whole))
-		whole--;
 	*ret_used = whole;
 	if (utf8_valid(data, whole))
 		return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType", "text/plain", "text",

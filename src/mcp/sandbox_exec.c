@@ -144,7 +144,7 @@ static int add_words(const json_t *arguments, struct exec_spec *exec, struct err
 
 static int read_cwd(const json_t *arguments, struct exec_spec *exec, struct error *err)
 {
-	if (!json_is_string(json_object_get(arguments, "cwd")) && !json_object_get(arguments, "cwd"))
+	if (!json_object_get(arguments, "cwd"))
 		return 0;
 	exec->cwd = sandbox_path(arguments, "cwd", "/workspace", err);
 	return exec->cwd ? 0 : -1;

@@ -232,11 +232,7 @@ static bool take_text(struct part *part)
 	if (!part->limited && length > READ_DEFAULT)
 		length = READ_DEFAULT;
 	if (length < part->length || part->offset + (json_int_t)length < part->size)
-		for (size_t cut = 0; cut < 4 && cut < length; cut++)
-			if (utf8_valid(part->data, length - cut)) {
-				part->shown = length - cut;
-				return true;
-			}
+		length = utf8_whole(part->data, length);
 	part->shown = length;
 	return utf8_valid(part->data, length);
 }

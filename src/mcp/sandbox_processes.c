@@ -101,25 +101,6 @@ static void copy_known(json_t *object, const char *key, const json_t *from)
 		json_object_set(object, key, value);
 }
 
-/* A character at the end that may still be being written is left for the next call. */
-static size_t whole_characters(const void *data, size_t length, bool last)
-{
-	size_t cut = last || length == 0 ? length : utf8_boundary_before(data, length, length);
-
-	for (size_t back = 1; !last && back <= 3 && back < length; back++) {
-		const unsigned char *byte = (const unsigned char *)data + length - back;
-
-		if (*byte < 0x80)
-			break;
-		if (*byte >= 0xc0) {
-			size_t need = *byte >= 0xf0 ? 4 : *byte >= 0xe0 ? 3 : 2;
-
-			return need > back ? length - back : cut;
-		}
-	}
-	return cut;
-}
-
 static json_t *finish_output(const struct mcp_options *options, const json_t *arguments,
 	const json_t *answer, const struct output *kept)
 {
@@ -136,7 +117,8 @@ static json_t *finish_output(const struct mcp_options *options, const json_t *ar
 
 	(void)options, (void)arguments, (void)kept;
 	base64_decode(encoded, strlen(encoded), &bytes, &length);
-	shown = whole_characters(bytes, length, ended && offset + (json_int_t)length >= total);
+	/* A character that may still be being written is left for the next call. */
+	shown = ended && offset + (json_int_t)length >= total ? length : utf8_whole(bytes, length);
 	text = utf8_replace_invalid(bytes ? bytes : "", shown, &text_length);
 	free(bytes);
 	object = json_pack("{s:s%, s:I, s:I, s:b, s:b, s:O}", "output", text, text_length, "offset", offset, "next_offset",

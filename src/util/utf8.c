@@ -147,3 +147,15 @@ size_t utf8_boundary_after(const void *data, size_t length, size_t position)
 	size = across(data, length, position, &start);
 	return size ? start + size : position;
 }
+
+size_t utf8_whole(const void *data, size_t length)
+{
+	for (size_t back = 1; back <= 3 && back < length; back++) {
+		unsigned char byte = ((const unsigned char *)data)[length - back];
+		size_t need = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+
+		if (byte < 0x80 || byte >= 0xc0)
+			return need > back ? length - back : length;
+	}
+	return length;
+}

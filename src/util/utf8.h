@@ -30,4 +30,10 @@ char *utf8_replace_invalid(const void *data, size_t length, size_t *ret_length);
 size_t utf8_boundary_before(const void *data, size_t length, size_t position);
 size_t utf8_boundary_after(const void *data, size_t length, size_t position);
 
+/*
+ * How much of a text that goes on behind `length` can be taken now: all but the beginning of a character at its end.
+ * Where there is nothing but that, all of it.
+ */
+size_t utf8_whole(const void *data, size_t length);
+
 #endif

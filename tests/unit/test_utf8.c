@@ -137,9 +137,25 @@ static void base64_strict(void **state)
 	}
 }
 
+/* What goes on behind its end is taken but for the beginning of a character. */
+static void test_whole(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t length, whole;
+	} texts[] = {{"", 0, 0}, {"ab", 2, 2}, {"a\xc3\xa9", 3, 3}, {"a\xc3", 2, 1}, {"a\xe2\x82\xac", 4, 4},
+		{"a\xe2\x82", 3, 1}, {"a\xe2", 2, 1}, {"a\xf0\x9f\x98\x80", 5, 5}, {"a\xf0\x9f\x98", 4, 1},
+		{"a\xf0", 2, 1}, {"\xe2\x82", 2, 2}, {"\x80\x80\x80\x80\x80", 5, 5}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		assert_int_equal(utf8_whole(texts[i].text, texts[i].length), texts[i].whole);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_whole),
 		cmocka_unit_test(valid),
 		cmocka_unit_test(invalid),
 		cmocka_unit_test(invalid_is_replaced),
