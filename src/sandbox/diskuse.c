@@ -8,24 +8,24 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "sandbox/idmap.h"
 #include "util/cleanup.h"
+#include "util/error.h"
 #include "util/file.h"
 
 enum {
-	DEPTH_MAX = 400, /* directories in each other: paths that are names have at most 2048, and each takes a descriptor */
+	OPEN_MAX = 64, /* directories that lie in each other and are open: each takes a descriptor and 32 KiB */
 	LOOK_AT_CLOCK = 64,
 	BLOCK = 512,
 	FD_SPACE = 3,
@@ -171,25 +171,15 @@ static void look_at_processes(struct look *look)
 
 /* --- what has a name --- */
 
-/*
- * The power to look into directories whose modes keep their owner out, which an ordinary user has in a user namespace of
- * its own over files of its own, as all of the sandbox's are.
- */
+/* Directories whose modes keep their owner out: all of the sandbox's are the caller's own. */
 static bool become_able(struct look *look)
 {
-	unsigned uid = geteuid(), gid = getegid();
-	char text[48];
+	struct error unimportant;
 
 	if (look->able)
 		return false;
 	look->able = true;
-	if (unshare(CLONE_NEWUSER) < 0 || write_small_file(AT_FDCWD, "/proc/self/setgroups", "deny") < 0)
-		return false;
-	snprintf(text, sizeof text, "%u %u 1\n", uid, uid);
-	if (write_small_file(AT_FDCWD, "/proc/self/uid_map", text) < 0)
-		return false;
-	snprintf(text, sizeof text, "%u %u 1\n", gid, gid);
-	return write_small_file(AT_FDCWD, "/proc/self/gid_map", text) == 0;
+	return idmap_take_power(&unimportant) == 0;
 }
 
 /* Not into what is mounted here. A subvolume of btrfs, which anybody can make, is none. */
@@ -200,56 +190,137 @@ static int open_directory(int dir, const char *name)
 	return (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
 }
 
-static void look_into(struct look *look, int dir, const char *name, unsigned depth);
+/* The directories that lead to the one that is read: the last of them. */
+struct level {
+	DIR *stream; /* NULL while the one below is read, where it lies deeper than OPEN_MAX */
+	dev_t device;
+	ino_t inode;
+	long next; /* then: where reading goes on, for seekdir */
+};
 
-static void look_at_entry(struct look *look, int dir, const char *name, unsigned depth)
+struct path {
+	struct level *levels;
+	size_t depth, size;
+};
+
+static bool push(struct path *path, struct level level)
 {
+	if (path->depth == path->size) {
+		size_t size = path->size ? path->size * 2 : 256;
+		struct level *levels = reallocarray(path->levels, size, sizeof *levels);
+
+		if (!levels)
+			return false;
+		path->levels = levels;
+		path->size = size;
+	}
+	path->levels[path->depth++] = level;
+	return true;
+}
+
+static void enter(struct look *look, struct path *path, int dir, const char *name)
+{
+	struct level level = {0}, *above;
+	int fd = open_directory(dir, name);
 	struct stat st;
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
-		if (errno == EACCES)
-			look->use.whole = false;
+	if (fd < 0 && errno == EACCES && become_able(look))
+		fd = open_directory(dir, name);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return;
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		level = (struct level){.stream = fdopendir(fd), .device = st.st_dev, .inode = st.st_ino};
+	if (!level.stream)
+		close_fd(&fd);
+	if (!level.stream || !push(path, level)) {
+		look->use.whole = false;
+		if (level.stream)
+			closedir(level.stream);
 		return;
 	}
+	if (path->depth <= OPEN_MAX)
+		return;
+	above = &path->levels[path->depth - 2];
+	above->next = telldir(above->stream);
+	closedir(above->stream);
+	above->stream = NULL;
+}
+
+/* Back by «..», unless that is another one by now. */
+static DIR *open_above(struct look *look, int dir, const struct level *above)
+{
+	int fd = open_directory(dir, "..");
+	struct stat st;
+	DIR *stream = NULL;
+
+	if (fd < 0 && errno == EACCES && become_able(look))
+		fd = open_directory(dir, "..");
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == above->device && st.st_ino == above->inode)
+		stream = fdopendir(fd);
+	if (stream)
+		seekdir(stream, above->next);
+	else
+		close_fd(&fd);
+	return stream;
+}
+
+static void leave(struct look *look, struct path *path)
+{
+	struct level *level = &path->levels[--path->depth], *above = path->depth ? level - 1 : NULL;
+
+	if (above && !above->stream && !look->over)
+		above->stream = open_above(look, dirfd(level->stream), above);
+	closedir(level->stream);
+	/* It was moved meanwhile: what is above it, down to OPEN_MAX, cannot be come by either. */
+	for (; path->depth && !path->levels[path->depth - 1].stream; path->depth--)
+		look->use.whole &= look->over;
+}
+
+/* A directory may let its owner read its names and nothing more. */
+static bool look_at_one(struct look *look, int dir, const char *name, struct stat *ret)
+{
+	const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+
+	if (fstatat(dir, name, ret, flags) == 0)
+		return true;
+	if (errno == EACCES && become_able(look) && fstatat(dir, name, ret, flags) == 0)
+		return true;
+	if (errno != ENOENT)
+		look->use.whole = false;
+	return false;
+}
+
+static void look_at_entry(struct look *look, struct path *path, const char *name)
+{
+	int dir = dirfd(path->levels[path->depth - 1].stream);
+	struct stat st;
+
+	if (!look_at_one(look, dir, name, &st))
+		return;
 	look->use.entries++;
 	if (S_ISDIR(st.st_mode) || st.st_nlink < 2 || is_new(look, st.st_dev, st.st_ino))
 		look->use.bytes += (uint64_t)st.st_blocks * BLOCK;
 	if (S_ISDIR(st.st_mode))
-		look_into(look, dir, name, depth + 1);
+		enter(look, path, dir, name);
 }
 
-static void look_into(struct look *look, int dir, const char *name, unsigned depth)
+static void look_at_tree(struct look *look, int root)
 {
-	int fd = depth < DEPTH_MAX ? open_directory(dir, name) : -1;
-	struct dirent *entry;
-	DIR *stream;
+	struct path path = {0};
 
-	if (fd < 0 && depth < DEPTH_MAX && errno == EACCES && become_able(look))
-		fd = open_directory(dir, name);
-	if (fd < 0 && (depth == DEPTH_MAX || (errno != ENOENT && errno != ENOTDIR)))
-		look->use.whole = false;
-	stream = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!stream) {
-		close_fd(&fd);
-		return;
+	enter(look, &path, root, ".");
+	while (path.depth > 0) {
+		struct dirent *entry = step(look) ? NULL : readdir(path.levels[path.depth - 1].stream);
+
+		if (!entry)
+			leave(look, &path);
+		else if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			look_at_entry(look, &path, entry->d_name);
 	}
-	while (!step(look) && (entry = readdir(stream)))
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			look_at_entry(look, dirfd(stream), entry->d_name, depth);
-	closedir(stream);
+	free(path.levels);
 }
 
 /* --- the process --- */
-
-static void raise_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
 
 /* Nothing but what it needs: locks and ends of pipes are not for it to hold. */
 static bool keep_only(int space, int proc_fd, int answer)
@@ -270,10 +341,10 @@ _Noreturn static void look_main(int space, int proc_fd, uint64_t entries_max, ui
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent || !keep_only(space, proc_fd, answer) ||
 		fstat(FD_SPACE, &st) < 0)
 		_exit(1);
-	raise_limit();
+	take_descriptors();
 	look.device = st.st_dev;
 	look_at_processes(&look);
-	look_into(&look, FD_SPACE, ".", 0);
+	look_at_tree(&look, FD_SPACE);
 	_exit(write_whole(FD_ANSWER, &look.use, sizeof look.use) < 0);
 }
 

@@ -7,8 +7,9 @@
  * kernel count it (project quotas), so it is looked.
  *
  * A look is a process of its own, which can take as long as it may and be killed. It never opens a file that the
- * sandbox made, only directories; it goes through no link, no mount and no «..». What counts are blocks, of a file with
- * several names once, and of files that have no name any more, but are open in a process of the sandbox.
+ * sandbox made, only directories, however many lie in each other; it goes through no link and no mount, and through
+ * «..» only back to the directory that it came from. What counts are blocks, of a file with several names once, and of
+ * files that have no name any more, but are open in a process of the sandbox.
  */
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@
 struct disk_use {
 	uint64_t bytes;
 	uint64_t entries; /* files and directories */
-	bool whole;       /* all of it was seen, or more entries than were to be */
+	bool whole;       /* all of it was seen that stayed where it was, or more entries than were to be */
 };
 
 /*

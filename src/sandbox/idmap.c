@@ -220,6 +220,19 @@ int idmap_write_own(const struct idmap *idmap, struct error *err)
 	return write_map(AT_FDCWD, "/proc/self/gid_map", text, err);
 }
 
+int idmap_take_power(struct error *err)
+{
+	const struct idmap own = {.uid = geteuid(), .gid = getegid(), .host_uid = geteuid(), .host_gid = getegid()};
+
+	if (geteuid() == 0)
+		return 0;
+	if (unshare(CLONE_NEWUSER) == 0)
+		return idmap_write_own(&own, err);
+	error_set(err, errno, "making a user namespace");
+	diagnose_namespaces(err->errnum, err);
+	return -1;
+}
+
 static void map_text(
 	const struct idmap *idmap, uint32_t inside, uint32_t outside, char *text, size_t size)
 {

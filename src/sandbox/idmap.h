@@ -49,6 +49,13 @@ int idmap_choose(const struct spec *spec, bool single, struct idmap *ret, char *
 /* The child's side of an ordinary caller's map: setgroups, uid_map, gid_map of /proc/self. */
 int idmap_write_own(const struct idmap *idmap, struct error *err);
 
+/*
+ * Takes this process into a user namespace in which it is who it was, and where modes of the caller's own files keep it
+ * out of none of them. Nothing for root, who has that power. Files of other owners, or groups, cannot be told from each
+ * other there.
+ */
+int idmap_take_power(struct error *err);
+
 /* The parent's side for root: the maps of process `pid`. */
 int idmap_write_for(const struct idmap *idmap, pid_t pid, struct error *err);
 

@@ -34,4 +34,7 @@ int write_whole(int fd, const void *data, size_t length);
  */
 int open_unnamed(void);
 
+/* Raises the limit of files that this process may have open as far as it may; where it cannot be raised it stays. */
+void take_descriptors(void);
+
 #endif
