@@ -58,37 +58,25 @@ static bool is_in_one_of(const uint8_t *bytes, const struct range *ranges, size_
 	return false;
 }
 
-/* The registry of special-purpose addresses, as far as it is not reached globally, and multicast. */
 static const struct range v4_ranges[] = {
-	{{0}, 8},
-	{{10}, 8},
-	{{100, 64}, 10},
-	{{127}, 8},
-	{{169, 254}, 16},
-	{{172, 16}, 12},
-	{{192, 0, 0}, 24},
-	{{192, 0, 2}, 24},
-	{{192, 88, 99}, 24},
-	{{192, 168}, 16},
-	{{198, 18}, 15},
-	{{198, 51, 100}, 24},
-	{{203, 0, 113}, 24},
-	{{224}, 4},
-	{{240}, 4},
+	{{0}, 8},         /* unspecified, "this network" */
+	{{10}, 8},        /* private */
+	{{100, 64}, 10},  /* shared */
+	{{127}, 8},       /* loopback */
+	{{169, 254}, 16}, /* link-local */
+	{{172, 16}, 12},  /* private */
+	{{192, 168}, 16}, /* private */
+	{{224}, 4},       /* multicast */
+	{{255, 255, 255, 255}, 32},
 };
 
 static const struct range v6_ranges[] = {
-	{{0}, 96},                            /* ::, ::1 and the old form of IPv4 addresses */
-	{{0x00, 0x64, 0xff, 0x9b, 0, 1}, 48}, /* local translation */
-	{{0x01, 0x00}, 64},                   /* discard */
-	{{0x20, 0x01, 0x00}, 23},             /* protocols, Teredo among them */
-	{{0x20, 0x01, 0x0d, 0xb8}, 32},       /* documentation */
-	{{0x3f, 0xff}, 20},                   /* the same */
-	{{0x5f, 0x00}, 16},                   /* segment routing */
-	{{0xfc}, 7},                          /* unique-local */
-	{{0xfe, 0x80}, 10},                   /* link-local */
-	{{0xfe, 0xc0}, 10},                   /* site-local */
-	{{0xff}, 8},                          /* multicast */
+	/* Translation to IPv4 that is local (RFC 8215): where in it the address is, only its network knows. */
+	{{0x00, 0x64, 0xff, 0x9b, 0, 1}, 48},
+	{{0xfc}, 7},        /* unique-local */
+	{{0xfe, 0x80}, 10}, /* link-local */
+	{{0xfe, 0xc0}, 10}, /* site-local, which is unique-local before that was there (RFC 3879) */
+	{{0xff}, 8},        /* multicast */
 };
 
 static bool v4_is_private(const uint8_t bytes[4])
@@ -96,17 +84,42 @@ static bool v4_is_private(const uint8_t bytes[4])
 	return is_in_one_of(bytes, v4_ranges, sizeof v4_ranges / sizeof *v4_ranges);
 }
 
+/* Of a client of Teredo: its IPv4 address, all bits inverted, is at the end (RFC 4380). */
+static bool teredo_is_private(const uint8_t bytes[16])
+{
+	uint8_t client[4];
+
+	for (int i = 0; i < 4; i++)
+		client[i] = (uint8_t)~bytes[12 + i];
+	return v4_is_private(client) || v4_is_private(bytes + 4);
+}
+
 bool address_is_private(const struct address *address)
 {
-	static const struct range nat64 = {{0x00, 0x64, 0xff, 0x9b}, 96},
-				  six_to_four = {{0x20, 0x02}, 16};
+	/*
+	 * ::/96 is the old form of IPv4 addresses (RFC 4291), with :: and ::1 in it, which 0.0.0.0/8 has too;
+	 * ::ffff:0:0:0/96 is that of an old translation (RFC 2765).
+	 */
+	static const struct range compatible = {{0}, 96}, translated = {{[8] = 0xff, [9] = 0xff}, 96},
+				  nat64 = {{0x00, 0x64, 0xff, 0x9b}, 96},
+				  six_to_four = {{0x20, 0x02}, 16}, teredo = {{0x20, 0x01, 0, 0}, 32};
 	const uint8_t *bytes = address->bytes;
 
-	if (address_is_v4(address) || is_in(bytes, &nat64))
+	if (address_is_v4(address) || is_in(bytes, &compatible) || is_in(bytes, &translated) ||
+		is_in(bytes, &nat64))
 		return v4_is_private(bytes + 12);
 	if (is_in(bytes, &six_to_four))
 		return v4_is_private(bytes + 2);
+	if (is_in(bytes, &teredo))
+		return teredo_is_private(bytes);
 	return is_in_one_of(bytes, v6_ranges, sizeof v6_ranges / sizeof *v6_ranges);
+}
+
+bool address_is_loopback(const struct address *address)
+{
+	static const struct range v4[] = {{{0}, 8}, {{127}, 8}}, v6[] = {{{0}, 128}, {{[15] = 1}, 128}};
+
+	return address_is_v4(address) ? is_in_one_of(address->bytes + 12, v4, 2) : is_in_one_of(address->bytes, v6, 2);
 }
 
 const char *address_format(const struct address *address, char ret[ADDRESS_TEXT_MAX])

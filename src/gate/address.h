@@ -20,11 +20,14 @@ bool address_equal(const struct address *one, const struct address *other);
 
 /*
  * Whether it is one that the gate must not connect to for a public name: unspecified, loopback, private (RFC 1918),
- * shared (RFC 6598), link-local with the metadata services of clouds, unique-local, multicast, broadcast, of
- * documentation or reserved (RFC 6890); an IPv4 address also inside of what translates or carries it (RFC 6052, 3056,
- * 4380, 4291).
+ * shared (RFC 6598), link-local with the metadata services of clouds, unique-local, multicast, broadcast; an IPv4 address
+ * also inside of what translates or carries it (RFC 6052, 2765, 3056, 4380, 4291). No other range: what is set aside for
+ * documentation and benchmarks is in use on networks where it leads to what is meant to be reached.
  */
 bool address_is_private(const struct address *address);
+
+/* Whether it is one of the machine itself: loopback, or unspecified, which is taken for it. */
+bool address_is_loopback(const struct address *address);
 
 /* As inet_ntop(3) writes it, an IPv4 one in its own form. */
 enum { ADDRESS_TEXT_MAX = 46 };

@@ -202,6 +202,29 @@ enum dns_result dns_read_question(
 	return reader.broken ? DNS_WRONG : DNS_OK;
 }
 
+void dns_ask(const char *name, uint16_t type, struct dns_question *ret)
+{
+	uint8_t *next = ret->wire;
+
+	*ret = (struct dns_question){.type = type, .udp_max = DNS_UDP_MAX, .recursion = true};
+	memcpy(ret->name, name, strlen(name) + 1);
+	/* At most POLICY_NAME_MAX bytes, so with lengths, the zero, type and class there is room. */
+	while (*name) {
+		size_t length = strcspn(name, ".");
+
+		*next++ = (uint8_t)length;
+		memcpy(next, name, length);
+		next += length;
+		name += length + (name[length] == '.');
+	}
+	*next++ = 0;
+	*next++ = (uint8_t)(type >> 8);
+	*next++ = (uint8_t)type;
+	*next++ = 0;
+	*next++ = CLASS_IN;
+	ret->wire_length = (size_t)(next - ret->wire);
+}
+
 /* --- writing --- */
 
 static uint8_t *put_16(uint8_t *next, unsigned value)

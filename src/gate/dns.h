@@ -39,7 +39,7 @@ enum dns_code {
 struct dns_question {
 	uint16_t id;
 	char name[POLICY_NAME_MAX + 1]; /* as policy_normalize has it */
-	uint8_t wire[256]; /* the same as it came, in the client's letters, with type and class */
+	uint8_t wire[255 + 4]; /* the same as it came, in the client's letters, with type and class */
 	size_t wire_length;
 	uint16_t type;
 	uint16_t udp_max; /* bytes of an answer that the client takes over UDP */
@@ -55,6 +55,9 @@ enum dns_result {
 /* Reads what a client sent. */
 enum dns_result dns_read_question(
 	const void *message, size_t length, struct dns_question *ret, enum dns_code *ret_code);
+
+/* A question of our own, for a name as policy_normalize has it. */
+void dns_ask(const char *name, uint16_t type, struct dns_question *ret);
 
 /* The question for a server, with an id of its own, in `ret` of at least DNS_UDP_MAX bytes. Returns its length. */
 size_t dns_write_question(const struct dns_question *question, uint16_t id, uint8_t *ret);

@@ -12,7 +12,7 @@
 #include "util/error.h"
 #include "util/parse.h"
 
-enum { LABEL_MAX = 63, PORT_HTTP = 80, PORT_HTTPS = 443 };
+enum { LABEL_MAX = 63, PORT_DNS = 53, PORT_HTTP = 80, PORT_HTTPS = 443 };
 
 static bool is_of_name(unsigned char character)
 {
@@ -47,6 +47,14 @@ static int wrong(const char *what, const char *text, const char *why, struct err
 	error_set(err, 0, "%s: %s %s", what, quoted(text, buffer), why);
 	return error_hint(err,
 		"write a host as pypi.org, db.example.org:5432, *.example.org or [2001:db8::1]:443");
+}
+
+static int refuse(const char *what, const char *text, const char *why, const char *hint, struct error *err)
+{
+	char buffer[QUOTED_MAX];
+
+	error_set(err, 0, "%s: %s: %s", what, quoted(text, buffer), why);
+	return error_hint(err, "%s", hint);
 }
 
 /* Cuts «:PORT» off. An IPv6 address without brackets has none. */
@@ -100,20 +108,37 @@ static bool take_address(const char *host, struct policy_rule *rule)
 	return true;
 }
 
+/* Whether there is no other address in it. */
+static bool is_loopback(const struct policy_rule *rule)
+{
+	return address_is_loopback(&rule->address) && rule->bits >= (address_is_v4(&rule->address) ? 96 + 8 : 128);
+}
+
+static const char own_loopback[] = "inside, that is the sandbox's own loopback interface",
+		  own_loopback_hint[] = "what listens on the host's is reached as " POLICY_HOST_NAME ":PORT";
+
 static int parse_rule(const char *what, char *host, struct policy_rule *ret, struct error *err)
 {
 	const char *name = host;
 
 	*ret = (struct policy_rule){.wildcard = false};
+	if (strstr(host, "://"))
+		return refuse(what, host, "rules have no scheme and no path",
+			"write its host alone, with :PORT where that is neither 443 nor 80", err);
 	if (take_port(what, host, ret, err) < 0)
 		return -1;
+	if (ret->ports[0] == PORT_DNS)
+		return refuse(what, host, "port 53 is the gate's own, whose name server asks the host's", "leave it out", err);
 	if (take_address(host, ret))
-		return 0;
+		return !is_loopback(ret) ? 0
+					 : refuse(what, host, own_loopback, own_loopback_hint, err);
 	ret->wildcard = strncmp(host, "*.", 2) == 0;
 	if (ret->wildcard)
 		name += 2;
 	if (!policy_normalize(name, strlen(name), ret->name) || is_numeric(ret->name))
 		return wrong(what, host, "is no name of a host and no address", err);
+	if (strcmp(ret->name, "localhost") == 0)
+		return refuse(what, host, own_loopback, own_loopback_hint, err);
 	if (ret->wildcard && !strchr(ret->name, '.'))
 		return wrong(what, host,
 			"is a whole top-level domain: name the hosts that are meant", err);
@@ -155,7 +180,8 @@ static bool has_name(const struct policy_rule *rule, const char *name)
 		return false;
 	if (!rule->wildcard)
 		return strcmp(rule->name, name) == 0;
-	return length > suffix + 1 && name[length - suffix - 1] == '.' &&
+	/* Who allows all below a domain does not mean the host. */
+	return strcmp(name, POLICY_HOST_NAME) != 0 && length > suffix + 1 && name[length - suffix - 1] == '.' &&
 	       strcmp(name + length - suffix, rule->name) == 0;
 }
 
@@ -190,6 +216,14 @@ bool policy_allows_address(
 	return false;
 }
 
+bool policy_has_address(const struct policy *policy, const struct address *address)
+{
+	for (size_t i = 0; i < policy->count; i++)
+		if (has_address(&policy->rules[i], address))
+			return true;
+	return false;
+}
+
 bool policy_allows(
 	const struct policy *policy, const char *name, const struct address *address, uint16_t port)
 {
@@ -199,6 +233,34 @@ bool policy_allows(
 		if (has_name(&policy->rules[i], name) && has_port(&policy->rules[i], port))
 			return true;
 	return false;
+}
+
+/* Whether every place of `asked` is one of `rule`, whatever their ports. */
+static bool rule_covers(const struct policy_rule *rule, const struct policy_rule *asked)
+{
+	if (!asked->name[0])
+		return rule->bits <= asked->bits && has_address(rule, &asked->address);
+	if (!asked->wildcard || !rule->wildcard)
+		return asked->wildcard <= rule->wildcard && has_name(rule, asked->name);
+	return strcmp(rule->name, asked->name) == 0 || has_name(rule, asked->name);
+}
+
+bool policy_covers(const struct policy *ceiling, const struct policy *asked, size_t *ret_rule, uint16_t *ret_port)
+{
+	for (size_t i = 0; i < asked->count; i++)
+		for (size_t j = 0; j < 2; j++) {
+			const struct policy_rule *rule = &asked->rules[i];
+			bool covered = !rule->ports[j];
+
+			for (size_t k = 0; k < ceiling->count && !covered; k++)
+				covered = has_port(&ceiling->rules[k], rule->ports[j]) && rule_covers(&ceiling->rules[k], rule);
+			if (covered)
+				continue;
+			*ret_rule = i;
+			*ret_port = rule->ports[j];
+			return false;
+		}
+	return true;
 }
 
 static int compare_ports(const void *a, const void *b)

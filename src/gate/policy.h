@@ -36,6 +36,9 @@ struct policy {
 	size_t count;
 };
 
+/* The name, inside, of what listens on the host's own loopback interface. A rule has to name it itself. */
+#define POLICY_HOST_NAME "host.nsbox.internal"
+
 /* Adds the rules of `text`. `what` names it in errors. Returns 0, or -1 with *err. */
 int policy_add(struct policy *policy, const char *what, const char *text, struct error *err);
 
@@ -57,6 +60,14 @@ bool policy_allows(const struct policy *policy, const char *name, const struct a
 /* Whether an address may be reached on that port whatever its name: a rule has it. */
 bool policy_allows_address(
 	const struct policy *policy, const struct address *address, uint16_t port);
+
+/* Whether a rule has the address, whatever the port. */
+bool policy_has_address(const struct policy *policy, const struct address *address);
+
+/*
+ * Whether all that `asked` allows is allowed by `ceiling` too. Else *ret_rule and *ret_port are the first that is not.
+ */
+bool policy_covers(const struct policy *ceiling, const struct policy *asked, size_t *ret_rule, uint16_t *ret_port);
 
 /* Every port of the rules once, in ascending order; *ret is freed by the caller. Returns their number. */
 size_t policy_ports(const struct policy *policy, uint16_t **ret);

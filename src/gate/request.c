@@ -150,6 +150,12 @@ static bool take_line(struct piece *head, struct piece *ret)
 	return true;
 }
 
+/* A line that ends otherwise, which others may take for an end. */
+static bool has_bare_end(const struct piece *rest)
+{
+	return memchr(rest->data, '\n', rest->length) != NULL;
+}
+
 /* No line has a CR, LF or NUL inside. */
 static bool is_clean(const struct piece *line)
 {
@@ -169,12 +175,12 @@ enum request_result request_read(const void *data, size_t length, struct request
 	if (length > 0 && !isalpha(((const unsigned char *)data)[0]))
 		return REQUEST_INVALID;
 	if (!take_line(&head, &line))
-		return length < REQUEST_MAX ? REQUEST_MORE : REQUEST_INVALID;
+		return length < REQUEST_MAX && !has_bare_end(&head) ? REQUEST_MORE : REQUEST_INVALID;
 	if (!is_clean(&line) || !read_line(line, &absolute, &is_absolute))
 		return REQUEST_INVALID;
 	for (;;) {
 		if (!take_line(&head, &line))
-			return length < REQUEST_MAX ? REQUEST_MORE : REQUEST_INVALID;
+			return length < REQUEST_MAX && !has_bare_end(&head) ? REQUEST_MORE : REQUEST_INVALID;
 		if (line.length == 0)
 			break;
 		if (!is_clean(&line) || !read_header(line, &host))

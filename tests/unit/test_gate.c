@@ -14,6 +14,7 @@
 #include "gate/dns.h"
 #include "gate/hello.h"
 #include "gate/policy.h"
+#include "gate/report.h"
 #include "gate/request.h"
 #include "util/error.h"
 
@@ -31,16 +32,20 @@ static struct address address(const char *text)
 static void places_of_the_host_s_network_are_private(void **state)
 {
 	static const char *const own[] = {"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1",
-		"127.255.255.254", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.8", "192.0.2.1",
-		"192.168.1.1", "198.18.0.1", "198.19.255.255", "198.51.100.7", "203.0.113.9", "224.0.0.251",
-		"239.255.255.255", "255.255.255.255", "::", "::1", "::7f00:1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
-		"64:ff9b::10.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1",
-		"2002:7f00:1::1", "2002:c0a8:101::", "3fff::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1",
-		"fec0::1", "ff02::1"};
+		"127.255.255.254", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.168.1.1", "224.0.0.251",
+		"239.255.255.255", "255.255.255.255", "::", "::1", "::7f00:1", "::ffff:10.0.0.1",
+		"::ffff:0:10.0.0.1", "::ffff:169.254.169.254",
+		"64:ff9b::10.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "64:ff9b:1:7f00:0:100::", "2002:7f00:1::1",
+		"2002:c0a8:101::", "2002:e000:1::", "2001:0:101:101::80ff:fffe" /* 127.0.0.1 */,
+		"2001:0:a00:1::fefe:fefe" /* its server is 10.0.0.1 */, "2001:0:101:101::5601:5601" /* 169.254.169.254 */,
+		"fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1"};
 	static const char *const others[] = {"1.1.1.1", "9.255.255.255", "11.0.0.1", "100.63.255.255", "100.128.0.1",
 		"126.255.255.255", "128.0.0.1", "169.253.0.1", "172.15.255.255", "172.32.0.1", "192.167.255.255",
-		"198.17.255.255", "198.20.0.1", "223.255.255.255", "::ffff:1.1.1.1", "64:ff9b::1.1.1.1",
-		"2001:4860:4860::8888", "2002:101:101::1", "2606:4700::1111", "2a00:1450::1"};
+		"192.0.0.8", "192.0.2.1", "192.88.99.1", "198.17.255.255", "198.18.0.1", "198.20.0.1", "198.51.100.7",
+		"203.0.113.9", "223.255.255.255", "240.0.0.1", "255.255.255.254", "::101:101", "::ffff:1.1.1.1",
+		"::ffff:0:1.1.1.1",
+		"64:ff9b::1.1.1.1", "100::1", "2001:4860:4860::8888", "2001:db8::1", "2001:0:101:101::fefe:fefe",
+		"2002:101:101::1", "2606:4700::1111", "2a00:1450::1", "3fff::1", "5f00::1"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
@@ -125,6 +130,30 @@ static void names_are_let_through_with_their_ports(void **state)
 	policy_free(&policy);
 }
 
+static void the_host_itself_is_named_or_not_reached(void **state)
+{
+	struct policy policy = policy_of("*.nsbox.internal:5432"), asked = policy_of("host.nsbox.internal:5432");
+	static const char *const none[] = {"127.0.0.1", "127.0.0.1:5432", "127.0.0.0/8", "127.1.0.0/16:1", "[::1]:80", "::1",
+		"0.0.0.0", "0.0.0.0/8", "::", "a.org:53", "1.2.3.4:53", "[2001:db8::1]:53"};
+	struct error err;
+	uint16_t port;
+	size_t rule;
+
+	(void)state;
+	assert_false(policy_allows_name(&policy, "host.nsbox.internal"));
+	assert_true(policy_allows_name(&policy, "other.nsbox.internal"));
+	assert_true(policy_allows_name(&asked, "host.nsbox.internal"));
+	assert_false(policy_covers(&policy, &asked, &rule, &port));
+	assert_true(policy_covers(&asked, &asked, &rule, &port));
+	policy_free(&policy);
+	policy_free(&asked);
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+		if (policy_add(&policy, "", none[i], &err) == 0)
+			fail_msg("%s is taken", none[i]);
+	policy = policy_of("0.0.0.0/0:1,[::]/0:1");
+	policy_free(&policy);
+}
+
 static void private_addresses_only_where_a_rule_has_them(void **state)
 {
 	struct policy policy = policy_of("db.internal:5432,10.1.0.0/16:5432,192.168.7.7,[fd00::1]:22,[2001:db8::]/32:1,fd01::/16");
@@ -158,7 +187,7 @@ static void wrong_rules_are_refused_in_a_line(void **state)
 	static const char *const wrong[] = {"", ",", "a.org,", "a..org", ".a.org", "*", "*.", "*.org", "a.*.org", "a*.org",
 		"a.org:", "a.org:0", "a.org:65536", "a.org:x", "a.org:+1", "-a.org", "a-.org", "a b.org", "http://a.org",
 		"a.org/", "1.2.3", "1.2.3.4.5", "1.2.3.4/33", "1.2.3.4/8", "10.0.0.0/", "10.0.0.0/-1", "::1/129",
-		"[::1", "0x7f.0.0.1", "127.1", "2130706433", "\xc3\xa9.org",
+		"[::1", "0x7f.0.0.1", "127.1", "2130706433", "\xc3\xa9.org", "https://a.org/x", "localhost", "LocalHost:80",
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.org"};
 	struct policy policy = {.count = 0};
 	struct error err;
@@ -186,6 +215,43 @@ static void every_port_is_listened_on_once(void **state)
 	assert_int_equal(ports[2], 443);
 	free(ports);
 	policy_free(&policy);
+}
+
+static bool covers(const char *ceiling, const char *asked, const char *first)
+{
+	struct policy all = policy_of(ceiling), some = policy_of(asked);
+	uint16_t port = 0;
+	size_t rule = 99;
+	bool covered = policy_covers(&all, &some, &rule, &port);
+	char text[32];
+
+	snprintf(text, sizeof text, "%zu:%u", rule, port);
+	if (!covered && strcmp(text, first) != 0)
+		fail_msg("%s does not cover %s: %s", ceiling, asked, text);
+	policy_free(&all);
+	policy_free(&some);
+	return covered;
+}
+
+static void a_ceiling_covers_what_it_allows_and_no_more(void **state)
+{
+	static const char *const covered[][2] = {{"a.org", "A.org"}, {"a.org", "a.org:80,a.org:443"}, {"*.a.org", "b.a.org"},
+		{"*.a.org", "*.a.org"}, {"*.a.org", "*.b.a.org"}, {"a.org:1,a.org:2", "a.org:2"},
+		{"10.0.0.0/8:22", "10.1.0.0/16:22"}, {"10.0.0.0/8:22", "10.1.2.3:22"}, {"[fd00::]/8", "[fd00::1]"},
+		{"a.org:443,*.a.org:80,c.org:80", "b.a.org:80,a.org:443,c.org:80"}, {"::/0", "1.2.3.4"}};
+	static const char *const refused[][3] = {{"a.org", "b.org", "0:443"}, {"a.org:443", "a.org", "0:80"},
+		{"a.org", "b.a.org", "0:443"}, {"a.org", "*.a.org", "0:443"}, {"*.a.org", "a.org", "0:443"},
+		{"*.b.a.org", "*.a.org", "0:443"}, {"a.org", "a.org,a.org:22", "1:22"}, {"10.0.0.0/8:22", "10.0.0.0/7:22", "0:22"},
+		{"10.0.0.0/8:22", "11.0.0.1:22", "0:22"}, {"10.0.0.0/8:22", "a.org:22", "0:22"}, {"a.org", "1.2.3.4", "0:443"},
+		{"*.a.org", "xa.org", "0:443"}, {"a.org:80", "a.org:443,a.org:80", "0:443"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof covered / sizeof *covered; i++)
+		if (!covers(covered[i][0], covered[i][1], ""))
+			fail_msg("%s does not cover %s", covered[i][0], covered[i][1]);
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+		if (covers(refused[i][0], refused[i][1], refused[i][2]))
+			fail_msg("%s covers %s", refused[i][0], refused[i][1]);
 }
 
 /* --- DNS --- */
@@ -583,6 +649,41 @@ static void what_two_could_read_differently_is_refused(void **state)
 		if (read_request(wrong[i], &host) != REQUEST_INVALID)
 			fail_msg("it is taken:\n%s", wrong[i]);
 	assert_int_equal(request_read("GET / HTTP/1.1\r\nHost: a.org\r\nX: \0\r\n\r\n", 38, &host), REQUEST_INVALID);
+	/* At once, as no more may come. */
+	assert_int_equal(read_request("GET / HTTP/1.0\n", &host), REQUEST_INVALID);
+	assert_int_equal(read_request("GET / HTTP/1.1\r\nHost: a.org\n\n", &host), REQUEST_INVALID);
+}
+
+/* --- what is told --- */
+
+static void many_that_are_blocked_hide_none_that_is_reached(void **state)
+{
+	struct report *report, *seen = calloc(1, sizeof *seen);
+	struct report_entry entry = {.verdict = REPORT_BLOCKED, .reason = REASON_NAME};
+	struct error err;
+	size_t blocked = 0, allowed = 0;
+
+	(void)state;
+	assert_non_null(seen);
+	report = report_new(&err);
+	assert_non_null(report);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(entry.name, sizeof entry.name, "n%d.example.net", i);
+		report_add(report, &entry);
+	}
+	entry = (struct report_entry){.verdict = REPORT_ALLOWED, .port = 443, .name = "a.org"};
+	report_add(report, &entry);
+	report_add(report, &entry);
+	report_read(report, seen);
+	for (size_t i = 0; i < REPORT_MAX && seen->entries[i].count > 0; i++) {
+		blocked += seen->entries[i].verdict == REPORT_BLOCKED;
+		allowed += seen->entries[i].verdict == REPORT_ALLOWED ? seen->entries[i].count : 0;
+	}
+	assert_in_range(blocked, 1, REPORT_MAX - 1);
+	assert_int_equal(allowed, 2);
+	assert_int_equal(seen->others[REPORT_BLOCKED], 1000 - blocked);
+	report_free(report);
+	free(seen);
 }
 
 int main(void)
@@ -591,9 +692,11 @@ int main(void)
 		cmocka_unit_test(places_of_the_host_s_network_are_private),
 		cmocka_unit_test(addresses_are_written_as_they_are_read),
 		cmocka_unit_test(names_are_let_through_with_their_ports),
+		cmocka_unit_test(the_host_itself_is_named_or_not_reached),
 		cmocka_unit_test(private_addresses_only_where_a_rule_has_them),
 		cmocka_unit_test(wrong_rules_are_refused_in_a_line),
 		cmocka_unit_test(every_port_is_listened_on_once),
+		cmocka_unit_test(a_ceiling_covers_what_it_allows_and_no_more),
 		cmocka_unit_test(a_question_is_read_and_asked_again),
 		cmocka_unit_test(what_is_no_question_is_refused),
 		cmocka_unit_test(addresses_are_taken_through_a_chain_of_names),
@@ -604,6 +707,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_hello_is_told_at_once),
 		cmocka_unit_test(the_host_of_a_request_is_found),
 		cmocka_unit_test(what_two_could_read_differently_is_refused),
+		cmocka_unit_test(many_that_are_blocked_hide_none_that_is_reached),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
