@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "sandbox/command.h"
+#include "sandbox/halt.h"
 #include "sandbox/keepers.h"
 #include "sandbox/wire.h"
 #include "util/alloc.h"
@@ -118,7 +119,7 @@ static void wipe_arguments(void)
 
 static void say(const struct agent_message *message)
 {
-	bool brief = message->type == AGENT_ENDED || message->type == AGENT_STARTED;
+	bool brief = message->type != AGENT_NOT_STARTED && message->type != AGENT_EXEC_FAILED;
 	size_t length = brief ? offsetof(struct agent_message, error) : sizeof *message;
 
 	/* Better no sandbox than one whose supervisor waits for what was never said. */
@@ -261,6 +262,7 @@ static void start_kept(uint32_t id, const struct agent_exec *exec)
 static void serve_exec(const struct agent_request *request, const int *fds, size_t fds_count)
 {
 	struct agent_exec exec = {
+		.fourth = -1,
 		.cgroup_procs = -1,
 		.file_size_bytes = request->file_size_bytes,
 		.more = request->more,
@@ -268,7 +270,7 @@ static void serve_exec(const struct agent_request *request, const int *fds, size
 	off_t length;
 	void *body;
 
-	if (fds_count != 4 + (request->has_cgroup ? 1U : 0U))
+	if (fds_count != 4 + (request->has_fourth ? 1U : 0U) + (request->has_cgroup ? 1U : 0U))
 		_exit(1);
 	length = lseek(fds[0], 0, SEEK_END);
 	body = length > 0
@@ -279,8 +281,10 @@ static void serve_exec(const struct agent_request *request, const int *fds, size
 	close(fds[0]);
 	unpack(body, &exec);
 	memcpy(exec.fds, fds + 1, sizeof exec.fds);
+	if (request->has_fourth)
+		exec.fourth = fds[4];
 	if (request->has_cgroup)
-		exec.cgroup_procs = fds[4];
+		exec.cgroup_procs = fds[fds_count - 1];
 	if (request->type == REQUEST_START)
 		start_kept(request->id, &exec);
 	else
@@ -307,6 +311,19 @@ static void serve_file(const struct agent_request *request, const int *fds, size
 	close(fds[1]);
 }
 
+static void serve_pause(const struct agent_request *request)
+{
+	struct agent_message message = {.id = request->id, .type = AGENT_RESUMED};
+
+	if (request->type == REQUEST_PAUSE) {
+		message.type = AGENT_PAUSED;
+		message.value = halt_begin();
+	} else {
+		halt_end();
+	}
+	say(&message);
+}
+
 static void serve_request(void)
 {
 	struct agent_request request;
@@ -320,6 +337,8 @@ static void serve_request(void)
 		serve_exec(&request, fds, fds_count);
 	else if (request.type == REQUEST_FILE && agent.limits.session)
 		serve_file(&request, fds, fds_count);
+	else if ((request.type == REQUEST_PAUSE || request.type == REQUEST_RESUME) && agent.limits.session)
+		serve_pause(&request);
 	else if (request.type == REQUEST_END)
 		keepers_end(request.id);
 	else if (request.type == REQUEST_SIGNAL && agent.limits.session)
@@ -403,7 +422,7 @@ static void reap(void)
 	}
 }
 
-static void prepare_signals(void)
+static int prepare_signals(void)
 {
 	sigset_t all, child;
 
@@ -414,19 +433,25 @@ static void prepare_signals(void)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	agent.sigchld = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (agent.sigchld < 0)
-		_exit(1);
+	return agent.sigchld < 0 ? -1 : 0;
 }
 
 /* The supervisor's own standard descriptors must not be held open by us. */
-static void close_stdio(void)
+static int close_stdio(void)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	cleanup_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	for (int i = 0; i < 3; i++)
 		if (null < 0 || dup3(null, i, O_CLOEXEC) < 0)
-			_exit(1);
-	close(null);
+			return -1;
+	return 0;
+}
+
+int agent_prepare(const struct agent_limits *limits)
+{
+	if (close_stdio() < 0 || prepare_signals() < 0)
+		return -1;
+	return limits->session ? keepers_init() : 0;
 }
 
 __attribute__((noinline)) void agent_main(int socket, const struct agent_limits *limits,
@@ -435,20 +460,18 @@ __attribute__((noinline)) void agent_main(int socket, const struct agent_limits 
 	agent.socket = socket;
 	agent.limits = *limits;
 	agent.directory = directory;
-	close_stdio();
-	prepare_signals();
 	if (memory.arguments)
 		wipe_arguments();
-	if (limits->session && keepers_init() < 0)
-		_exit(1);
 	if (first)
 		start_command(first);
 	forget((uintptr_t)__builtin_frame_address(0));
 	for (;;) {
 		struct pollfd fds[2] = {{.fd = agent.socket, .events = POLLIN},
 			{.fd = agent.sigchld, .events = POLLIN}};
+		int ms = halt_guard();
+		const struct timespec until = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 
-		if (ppoll(fds, 2, NULL, NULL) < 0 && errno != EINTR)
+		if (ppoll(fds, 2, ms < 0 ? NULL : &until, NULL) < 0 && errno != EINTR)
 			_exit(1);
 		if (fds[1].revents)
 			reap();

@@ -35,12 +35,16 @@ struct agent_exec {
 	char *const *env;
 	const char *cwd;
 	int fds[3];       /* become 0, 1 and 2; closed in the agent after the start */
+	int fourth;       /* becomes 3; likewise; -1: none */
 	int cgroup_procs; /* or -1 */
 	uint64_t file_size_bytes; /* in place of the limits', where it is less; 0: as they have it */
 	bool more;        /* see REQUEST_EXEC */
 	bool terminal;    /* the descriptors are a terminal, which becomes the controlling one */
 	struct command_contact *contact; /* or NULL */
 };
+
+/* Before the supervisor is told that the sandbox is there: nothing that could fail is left to agent_main. -1 with errno. */
+int agent_prepare(const struct agent_limits *limits);
 
 /*
  * Starts `first` (or waits for requests where it is NULL) and serves until the supervisor is gone. In the

@@ -474,6 +474,53 @@ void cgroup_kill_run(const struct cgroup *cgroup, unsigned number)
 	(void)write_small_file(cgroup->fd, file, "1");
 }
 
+/* Calls `do_run` for the directory of each run-N until it returns false. False: that, or they cannot be listed. */
+static bool each_run(const struct cgroup *cgroup, bool (*do_run)(int run_fd, void *data), void *data)
+{
+	cleanup_close int list_fd = cgroup_open(cgroup->fd, ".");
+	DIR *directory = list_fd < 0 ? NULL : fdopendir(list_fd);
+	const struct dirent *entry;
+	bool going = true;
+	int errnum = 0;
+
+	if (!directory)
+		return false;
+	list_fd = -1; /* the stream's now */
+	while (going && (entry = readdir(directory))) {
+		cleanup_close int run_fd = strncmp(entry->d_name, "run-", 4) == 0
+						   ? cgroup_open(cgroup->fd, entry->d_name)
+						   : -1;
+
+		going = run_fd < 0 || do_run(run_fd, data);
+		errnum = errno;
+	}
+	closedir(directory);
+	errno = going ? 0 : errnum;
+	return going;
+}
+
+static bool freeze_run(int run_fd, void *data)
+{
+	return write_small_file(run_fd, "cgroup.freeze", *(const bool *)data ? "1" : "0") == 0 || errno == ENODEV;
+}
+
+static bool run_is_frozen(int run_fd, void *data)
+{
+	return read_key(run_fd, "cgroup.events", "frozen") == 1;
+}
+
+int cgroup_freeze_runs(const struct cgroup *cgroup, bool freeze, struct error *err)
+{
+	return each_run(cgroup, freeze_run, &freeze)
+		       ? 0
+		       : error_set(err, errno, "writing cgroup.freeze below %s", cgroup->path);
+}
+
+bool cgroup_runs_frozen(const struct cgroup *cgroup)
+{
+	return each_run(cgroup, run_is_frozen, NULL);
+}
+
 void cgroup_kill(const struct cgroup *cgroup)
 {
 	(void)write_small_file(cgroup->fd, "cgroup.kill", "1");

@@ -71,6 +71,12 @@ void cgroup_kill_run(const struct cgroup *cgroup, unsigned number);
  */
 void cgroup_remove_run(const struct cgroup *cgroup, unsigned number);
 
+/* Begins to freeze every run-N, or thaws them. */
+int cgroup_freeze_runs(const struct cgroup *cgroup, bool freeze, struct error *err);
+
+/* Whether every run-N is frozen: cgroup.events says so once none of its processes runs. */
+bool cgroup_runs_frozen(const struct cgroup *cgroup);
+
 /* Kills every process in the sandbox's cgroup. */
 void cgroup_kill(const struct cgroup *cgroup);
 

@@ -210,6 +210,7 @@ void collect_images(const struct spec *spec, const int *tmpfs, size_t tmpfs_coun
 
 struct walk {
 	const struct collector *collector;
+	const struct spec *spec;
 	const struct file_spec **inputs; /* those below the working directory, sorted by path */
 	size_t inputs_count;
 	const char *directory; /* the working directory inside */
@@ -392,6 +393,18 @@ static bool is_whiteout(const struct walk *walk, const struct stat *st)
 	return walk->overlay && S_ISCHR(st->st_mode) && st->st_rdev == 0;
 }
 
+/* Whether something is mounted there: what lies below is a place that was made for it. */
+static bool is_mount_target(const struct walk *walk)
+{
+	for (size_t i = 0; i < walk->spec->mounts_count; i++) {
+		const char *path = spec_path_below(walk->spec->mounts[i].target, walk->directory);
+
+		if (path && strcmp(path, walk->path) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int show_one(struct walk *walk, int directory, const char *name)
 {
 	const struct collector *collector = walk->collector;
@@ -399,6 +412,8 @@ static int show_one(struct walk *walk, int directory, const char *name)
 
 	if (collector->stop && collector->stop(collector->data))
 		return -1;
+	if (is_mount_target(walk))
+		return 0;
 	if (fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
 		return leave_out(walk, strerror(errno), true);
 	if (S_ISREG(st.st_mode))
@@ -472,7 +487,7 @@ int collect_files(const struct spec *spec, const int *tmpfs, size_t tmpfs_count,
 {
 	cleanup_close int directory = open_working_directory(spec, tmpfs, tmpfs_count);
 	struct walk walk = {
-		.collector = collector, .directory = working_directory(spec), .overlay = spec->root != ROOT_HOST};
+		.collector = collector, .spec = spec, .directory = working_directory(spec), .overlay = spec->root != ROOT_HOST};
 	int r;
 
 	/* ENOENT: the code has removed it, or in a root of its own made and changed nothing there. */

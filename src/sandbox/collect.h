@@ -64,8 +64,8 @@ struct collector {
 };
 
 /*
- * Shows all that the last command's working directory has, but for files of the spec that are as they were. Returns 0,
- * or -1 where the collector ended it.
+ * Shows all that the last command's working directory has, but for files of the spec that are as they were and for what
+ * other mounts of the spec have there. Returns 0, or -1 where the collector ended it.
  */
 int collect_files(const struct spec *spec, const int *tmpfs, size_t tmpfs_count, const struct collector *collector);
 

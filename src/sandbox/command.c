@@ -4,6 +4,7 @@
 #include "sandbox/command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,7 +19,7 @@
 #include "util/error.h"
 #include "util/file.h"
 
-enum { OWN_DESCRIPTORS_MAX = 1024 };
+enum { OWN_DESCRIPTORS_MAX = 1024, FOURTH = 3 };
 
 struct start {
 	const struct agent_exec *exec;
@@ -77,11 +78,21 @@ static int apply_limits(struct start *start)
 	return 0;
 }
 
+/* It may be in its place already. */
+static int take_fourth(int fd)
+{
+	if (fd < 0)
+		return 0;
+	return fd == FOURTH ? fcntl(fd, F_SETFD, 0) : dup3(fd, FOURTH, 0);
+}
+
 static int take_stdio(struct start *start)
 {
 	for (int i = 0; i < 3; i++)
 		if (dup3(start->exec->fds[i], i, 0) < 0)
 			return start_failed(start, errno, "taking over standard descriptors", NULL);
+	if (take_fourth(start->exec->fourth) < 0)
+		return start_failed(start, errno, "taking over a fourth descriptor", NULL);
 	/* In the background the session is the agent's, which has the weight that is meant for both. */
 	if ((start->limits->background ? setpgid(0, 0) : setsid()) < 0)
 		return start_failed(start, errno, "starting a session", NULL);
@@ -187,11 +198,13 @@ static int execute(struct start *start)
  * All of ours are close-on-exec; this is for the one that is not by mistake. Where the profile of a user refuses
  * close_range (Docker's had not heard of it before 20.10.10), one by one: nothing above was left by close_all_but.
  */
-static void close_others(void)
+static void close_others(const struct agent_exec *exec)
 {
-	if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0)
+	int first = exec->fourth >= 0 ? FOURTH + 1 : FOURTH;
+
+	if (syscall(SYS_close_range, (unsigned)first, ~0U, 0U) == 0)
 		return;
-	for (int fd = 3; fd < OWN_DESCRIPTORS_MAX; fd++)
+	for (int fd = first; fd < OWN_DESCRIPTORS_MAX; fd++)
 		close(fd);
 }
 
@@ -213,7 +226,7 @@ __attribute__((no_sanitize("address"))) static int run_start(void *data)
 		if (exec->cwd && chdir(exec->cwd) < 0)
 			start_failed(start, errno, "entering the working directory", exec->cwd);
 		else if (sigprocmask(SIG_SETMASK, &none, NULL) == 0) {
-			close_others();
+			close_others(exec);
 			execute(start);
 		}
 	}
@@ -234,6 +247,8 @@ pid_t command_start(const struct agent_exec *exec, const struct agent_limits *li
 		start_failed(&start, errno, "starting a process for the command", NULL);
 	for (int i = 0; i < 3; i++)
 		close(exec->fds[i]);
+	if (exec->fourth >= 0)
+		close(exec->fourth);
 	if (exec->cgroup_procs >= 0)
 		close(exec->cgroup_procs);
 	return ret->errnum ? -1 : pid;

@@ -26,6 +26,7 @@
 #include "sandbox/landlock.h"
 #include "sandbox/modefilter.h"
 #include "sandbox/mounts.h"
+#include "sandbox/pasta.h"
 #include "sandbox/result.h"
 #include "sandbox/wire.h"
 #include "util/cleanup.h"
@@ -89,8 +90,10 @@ static struct agent_limits agent_limits_of(const struct sandbox *sandbox)
 	const struct limits *limits = &sandbox->spec->limits;
 
 	return (struct agent_limits){
-		/* One more than asked: the agent counts too. */
-		.processes = sandbox->cgroup.pids ? 0 : limits->pids + 1,
+		/* The agent counts too, and those beside the sandbox that have its id. */
+		.processes = sandbox->cgroup.pids ? 0
+						  : limits->pids + 1 + (sandbox->spec->network == NETWORK_PASTA) +
+							    (sandbox->spec->publish_count > 0),
 		.open_files = limits->open_files,
 		.file_size_bytes = file_size_of(sandbox->spec),
 		.cpus = sandbox->cgroup.cpu ? 0 : (limits->cpu_millis + 999) / 1000,
@@ -228,7 +231,7 @@ static uint64_t namespaces_of(const struct spec *spec)
 	uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
 			 CLONE_NEWCGROUP;
 
-	return spec->network == NETWORK_NONE ? flags | CLONE_NEWNET : flags;
+	return spec_has_own_network(spec) ? flags | CLONE_NEWNET : flags;
 }
 
 static int clone_child(struct sandbox *sandbox, struct inside *inside, struct error *err)
@@ -275,7 +278,7 @@ static int idmap_root(const struct sandbox *sandbox, const int *trees, struct er
 			return errno == EINVAL || errno == EPERM
 				       ? 1
 				       : error_set(err, errno, "mapping the ids of the root %s",
-						 sandbox->spec->root_path);
+						 spec_lower(sandbox->spec, i));
 	}
 	return 0;
 }
@@ -296,6 +299,29 @@ static int serve_root_child(struct sandbox *sandbox, const struct inside *inside
 	if (wire_send(sandbox->socket, &go, sizeof go, NULL, 0, 0) < 0)
 		return error_set(err, errno, "starting the sandbox");
 	return 0;
+}
+
+/*
+ * Those that join its network namespace. The child waits for this message, since once it has given up its rights nobody
+ * but root may look for its namespaces.
+ */
+static int start_helpers(struct sandbox *sandbox, struct error *err)
+{
+	const struct agent_request request = {.type = REQUEST_NETWORK};
+	const struct spec *spec = sandbox->spec;
+	int ends[PASTA_ENDS] = {-1, -1, -1}, r = 0;
+
+	if (spec->publish_count > 0)
+		r = publish_start(sandbox->pidfd, &sandbox->idmap, sandbox->published, spec->publish_count,
+			&sandbox->helpers[SANDBOX_PUBLISHER], err);
+	if (r == 0 && spec->network == NETWORK_PASTA)
+		r = pasta_start(sandbox->pid, &sandbox->idmap, &sandbox->helpers[SANDBOX_PASTA], ends, err);
+	if (r == 0 && wire_send(sandbox->socket, &request, sizeof request, ends,
+			      spec->network == NETWORK_PASTA ? PASTA_ENDS : 0, 0) < 0)
+		r = error_set(err, errno, "telling the sandbox of its network");
+	for (int i = 0; i < PASTA_ENDS; i++)
+		close_fd(&ends[i]);
+	return r;
 }
 
 static void close_all_of(int **trees, size_t count)
@@ -338,7 +364,7 @@ static int open_trees(const struct idmap *idmap, const struct spec *spec, struct
 {
 	if (spec->storage_folder && open_storage(idmap, spec, inside, err) < 0)
 		return -1;
-	if (spec->root != ROOT_HOST) {
+	if (spec_lowers_count(spec) > 0) {
 		inside->root_trees = no_trees(spec_lowers_count(spec));
 		if (!inside->root_trees)
 			return error_set(err, ENOMEM, "preparing the layers of the root");
@@ -371,12 +397,24 @@ static int try_create(struct sandbox *sandbox, struct inside *inside, struct std
 	sandbox->socket = sockets[0];
 	inside->socket = sockets[1];
 	inside->far_socket = sockets[0];
-	r = clone_child(sandbox, inside, err);
+	r = sandbox->spec->allow ? gate_start(sandbox->spec->allow, &sandbox->gate, &sandbox->helpers[SANDBOX_GATE], &inside->gate_socket, err) : 0;
+	inside->policy = &sandbox->gate.policy;
+	if (r == 0)
+		r = clone_child(sandbox, inside, err);
 	close(sockets[1]);
+	close_fd(&inside->gate_socket);
 	if (r == 0 && sandbox->idmap.by_parent)
 		r = serve_root_child(sandbox, inside, result, err);
+	if (r == 0 && spec_has_helpers(sandbox->spec))
+		r = start_helpers(sandbox, err);
 	close_trees(sandbox->spec, inside);
 	return r;
+}
+
+static void end_helpers(struct sandbox *sandbox)
+{
+	for (int i = 0; i < SANDBOX_HELPERS; i++)
+		helper_end(&sandbox->helpers[i]);
 }
 
 static void undo_try(struct sandbox *sandbox)
@@ -385,8 +423,10 @@ static void undo_try(struct sandbox *sandbox)
 
 	sandbox_kill(sandbox);
 	sandbox_wait(sandbox, &usage);
+	end_helpers(sandbox);
 	close_fd(&sandbox->socket);
 	close_fd(&sandbox->pidfd);
+	gate_release(&sandbox->gate);
 	idmap_release(&sandbox->idmap);
 }
 
@@ -405,11 +445,13 @@ static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, 
 	const char *why = "is on a file system that cannot be idmapped";
 	int r = 1;
 
-	if (sandbox->spec->root != ROOT_HOST && geteuid() == 0 &&
-		!kernel_has_idmapped_layers())
+	if (spec_lowers_count(sandbox->spec) > 0 && geteuid() == 0 && !kernel_has_idmapped_layers())
 		why = "cannot be idmapped below an overlay before Linux 5.19";
 	else
 		r = try_create(sandbox, inside, stdio, false, result, err);
+	/* Nobody could change what a sandbox before this one has left. */
+	if (r == 1 && sandbox->spec->resumed)
+		return error_set(err, 0, "what the layer %s holds %s", spec_lower(sandbox->spec, 0), why);
 	if (r == 1) {
 		undo_try(sandbox);
 		add_warning(result,
@@ -420,14 +462,22 @@ static int create_with_fallback(struct sandbox *sandbox, struct inside *inside, 
 	return r == 0 ? 0 : -1;
 }
 
-int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox *sandbox,
-	struct run_result *result, struct error *err)
+static void note_resolver(struct run_result *result)
 {
-	struct inside inside = {.spec = spec, .cgroup_procs = -1, .storage_tree = -1};
+	char theirs[4096], ours[4096];
+
+	if (read_small_file(AT_FDCWD, "/etc/resolv.conf", theirs, sizeof theirs) < 0 ||
+		!pasta_resolver(theirs, ours, sizeof ours))
+		add_warning(result,
+			"names do not resolve in the sandbox: /etc/resolv.conf has no name server that can be reached from it");
+}
+
+static int create(struct sandbox *sandbox, struct stdio *stdio, struct run_result *result, struct error *err)
+{
+	const struct spec *spec = sandbox->spec;
+	struct inside inside = {.spec = spec, .cgroup_procs = -1, .storage_tree = -1, .gate_socket = -1};
 	int r;
 
-	*sandbox = SANDBOX_NONE;
-	sandbox->spec = spec;
 	if (choose_cgroup(sandbox, result, err) < 0)
 		return -1;
 	note_enforcers(sandbox, result);
@@ -446,11 +496,49 @@ int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox 
 	inside.filters_count = sandbox->filters_count;
 	if (sandbox->explaining.length > 0)
 		inside.explaining = &sandbox->explaining;
-	r = create_with_fallback(sandbox, &inside, stdio, result, err);
+	inside.authorities = &sandbox->authorities;
+	r = authorities_find(spec, &sandbox->authorities, result, err);
+	if (r == 0)
+		r = create_with_fallback(sandbox, &inside, stdio, result, err);
+	close_fd(&sandbox->authorities.fd);
 	close_fd(&inside.cgroup_procs);
 	result->host_uid = sandbox->idmap.host_uid;
 	result->host_gid = sandbox->idmap.host_gid;
 	result->id_range = sandbox->idmap.range;
+	if (spec->network == NETWORK_PASTA)
+		note_resolver(result);
+	return r;
+}
+
+/* Before anything else is made, which would be for nothing where a port is taken. */
+static int listen_for_others(struct sandbox *sandbox, struct run_result *result, struct error *err)
+{
+	const struct spec *spec = sandbox->spec;
+
+	if (publish_listen(spec->publish, spec->publish_count, sandbox->published, err) < 0)
+		return -1;
+	for (size_t i = 0; i < spec->publish_count; i++) {
+		const struct published *one = &sandbox->published[i];
+
+		result->published[i] = (struct result_port){
+			one->host_port, one->port, one->listeners[0] >= 0, one->listeners[1] >= 0};
+	}
+	result->published_count = spec->publish_count;
+	return 0;
+}
+
+int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox *sandbox,
+	struct run_result *result, struct error *err)
+{
+	int r;
+
+	*sandbox = SANDBOX_NONE;
+	sandbox->spec = spec;
+	if (listen_for_others(sandbox, result, err) < 0)
+		return -1;
+	r = create(sandbox, stdio, result, err);
+	/* The publisher's alone from now on: without it, who connects is refused. */
+	publish_close(sandbox->published, spec->publish_count);
 	return r;
 }
 
@@ -458,25 +546,30 @@ int sandbox_create(const struct spec *spec, struct stdio *stdio, struct sandbox 
 static int send_exec(struct sandbox *sandbox, struct agent_request request, unsigned number,
 	const struct exec_spec *exec, struct stdio *stdio, struct error *err)
 {
-	static char *no_env[] = {NULL};
-	cleanup_close int body = agent_pack_exec(exec->argv, exec->env ? exec->env : no_env,
-		exec->cwd                          ? exec->cwd
-		: sandbox->spec->root == ROOT_HOST ? "/workspace"
-						   : "/");
+	cleanup_free char **env = authorities_environment(&sandbox->authorities, exec->env);
+	cleanup_close int body = !env ? -1
+				      : agent_pack_exec(exec->argv, env,
+						exec->cwd                          ? exec->cwd
+						: sandbox->spec->root == ROOT_HOST ? "/workspace"
+										   : "/");
 	cleanup_close int cgroup_procs = -1;
-	int fds[5] = {body, stdio->child[0], stdio->child[1], stdio->child[2], -1};
+	int fds[6] = {body, stdio->child[0], stdio->child[1], stdio->child[2]};
+	size_t count = 4;
 
 	if (body < 0)
 		return error_set(err, errno, "packing the command");
 	give_pipes(sandbox, stdio);
+	if (stdio->fourth >= 0) {
+		request.has_fourth = 1;
+		fds[count++] = stdio->fourth;
+	}
 	if (sandbox->cgroup.path[0]) {
 		if (cgroup_create_run(&sandbox->cgroup, number, &cgroup_procs, err) < 0)
 			return -1;
 		request.has_cgroup = 1;
-		fds[4] = cgroup_procs;
+		fds[count++] = cgroup_procs;
 	}
-	if (wire_send(sandbox->socket, &request, sizeof request, fds, 4 + request.has_cgroup, 0) <
-		0)
+	if (wire_send(sandbox->socket, &request, sizeof request, fds, count, 0) < 0)
 		return error_set(err, errno, "sending the command to the sandbox");
 	return 0;
 }
@@ -525,6 +618,24 @@ int sandbox_end_command(const struct sandbox *sandbox, uint32_t id, struct error
 	return send_request(sandbox, &request, err);
 }
 
+int sandbox_pause(const struct sandbox *sandbox, uint32_t id, struct error *err)
+{
+	const struct agent_request request = {.type = REQUEST_PAUSE, .id = id};
+
+	if (sandbox->cgroup.path[0])
+		return cgroup_freeze_runs(&sandbox->cgroup, true, err);
+	return send_request(sandbox, &request, err) < 0 ? -1 : 1;
+}
+
+int sandbox_resume(const struct sandbox *sandbox, uint32_t id, struct error *err)
+{
+	const struct agent_request request = {.type = REQUEST_RESUME, .id = id};
+
+	if (sandbox->cgroup.path[0])
+		return cgroup_freeze_runs(&sandbox->cgroup, false, err);
+	return send_request(sandbox, &request, err) < 0 ? -1 : 1;
+}
+
 void sandbox_forget_command(struct sandbox *sandbox, uint32_t id)
 {
 	if (sandbox->cgroup.path[0])
@@ -567,10 +678,12 @@ void sandbox_wait(struct sandbox *sandbox, struct rusage *ret_usage)
 
 void sandbox_release(struct sandbox *sandbox)
 {
+	end_helpers(sandbox);
 	close_fd(&sandbox->socket);
 	close_fd(&sandbox->pidfd);
 	if (sandbox->cgroup.path[0])
 		cgroup_destroy(&sandbox->cgroup);
+	gate_release(&sandbox->gate);
 	idmap_release(&sandbox->idmap);
 	free((void *)sandbox->explaining.instructions);
 	sandbox->explaining = (struct filter){NULL, 0};

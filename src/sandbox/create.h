@@ -10,14 +10,22 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "gate/gate.h"
+#include "gate/publish.h"
+#include "sandbox/authorities.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/filter.h"
+#include "sandbox/helper.h"
 #include "sandbox/idmap.h"
+#include "sandbox/spec.h"
 #include "sandbox/stdio.h"
 
 struct run_result;
 
 enum { SANDBOX_FILTERS_MAX = 5 };
+
+/* Processes beside it. */
+enum { SANDBOX_PASTA, SANDBOX_GATE, SANDBOX_PUBLISHER, SANDBOX_HELPERS };
 
 struct sandbox {
 	const struct spec *spec;
@@ -26,17 +34,22 @@ struct sandbox {
 	int socket; /* to the agent */
 	struct idmap idmap;
 	struct cgroup cgroup;
+	struct helper helpers[SANDBOX_HELPERS]; /* whoever runs the loop polls their pidfd */
 	bool tier1;    /* the cgroup holds the limits */
 	struct filter filters[SANDBOX_FILTERS_MAX]; /* in the order in which they are loaded */
 	size_t filters_count;
 	struct filter explaining; /* with spec->explain: what is loaded in their place; owned */
 	uint64_t file_size_bytes; /* of commands that sandbox_start starts from now on, at most; 0: as for all */
+	struct published published[SPEC_PUBLISH_MAX]; /* while it is being made: spec->publish_count that listen */
 	unsigned runs; /* leaves made in the cgroup */
+	struct authorities authorities; /* that commands are told of */
+	struct gate_process gate; /* NETWORK_ALLOW; else GATE_NONE */
 };
 
 #define SANDBOX_NONE                                                                               \
 	((struct sandbox){                                                                         \
-		.pidfd = -1, .socket = -1, .idmap = {.slot_fd = -1}, .cgroup = CGROUP_NONE})
+		.pidfd = -1, .socket = -1, .idmap = {.slot_fd = -1}, .cgroup = CGROUP_NONE,                   \
+		.helpers = {[0 ... SANDBOX_HELPERS - 1] = HELPER_NONE}, .authorities = AUTHORITIES_NONE, .gate = GATE_NONE})
 
 /*
  * Makes the sandbox of `spec` and starts its first command with `stdio`. What the child meets on its way
@@ -62,6 +75,15 @@ int sandbox_signal(const struct sandbox *sandbox, uint32_t id, int number, struc
 
 /* Ends a command with all that it has started; the agent's message of its end comes then. Or work on files. */
 int sandbox_end_command(const struct sandbox *sandbox, uint32_t id, struct error *err);
+
+/*
+ * All commands of a session, and all that they have started, stop, and go on. Where there is a cgroup, their leaves of it
+ * are frozen: the agent and the keepers, which run none of the code, go on, so that commands can be ended and their ends
+ * told meanwhile. Returns 0; then cgroup_runs_frozen says when nothing runs. Else the agent is asked to stop them
+ * (halt.h): returns 1, and it answers with AGENT_PAUSED or AGENT_RESUMED and `id`. -1 with *err.
+ */
+int sandbox_pause(const struct sandbox *sandbox, uint32_t id, struct error *err);
+int sandbox_resume(const struct sandbox *sandbox, uint32_t id, struct error *err);
 
 /* Once the end of a command has been told and its usage read: gives back its cgroup. */
 void sandbox_forget_command(struct sandbox *sandbox, uint32_t id);

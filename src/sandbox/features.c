@@ -35,6 +35,8 @@ const struct feature features[] = {
 		"A --rootfs on a tmpfs gives a sandbox of root's a single unprivileged id."},
 	{"user extended attributes on tmpfs", 6, 6, false, true, false,
 		"With --rootfs, a directory of the tree that was removed cannot be made again (EIO)."},
+	{"Landlock for TCP ports", 6, 7, false, false, false,
+		"The gate of --network allow= is held to the ports of its rules by itself alone."},
 	{"whiteouts on overlayfs itself", 6, 8, false, false, false,
 		"Images in which something is removed cannot be kept on overlayfs, such as a container's own file system."},
 	{"Landlock for abstract sockets and signals", 6, 12, false, true, false,

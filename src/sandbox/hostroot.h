@@ -12,8 +12,13 @@
 
 struct error;
 
-/* Fills the attached tmpfs `root` (a descriptor of its root directory). Called in the sandbox's mount namespace. */
-int hostroot_fill(int root, struct error *err);
+/*
+ * Makes the places for that in the directory `places`, which is empty and ours alone, and mounts it there below the root
+ * `root`: `places` itself, or an overlay of which it is the upper one, so that no name of the layers below is in the way.
+ * Links are made in the root where it has nothing of that name. Called in the sandbox's mount namespace.
+ */
+int hostroot_make_places(int places, struct error *err);
+int hostroot_show(int root, struct error *err);
 
 /* The directories and names of /etc that are shown, NULL-terminated: for `nsbox check`, the manual and tests. */
 extern const char *const hostroot_directories[];

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/keyctl.h>
 #include <linux/openat2.h>
@@ -24,12 +25,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gate/sockets.h"
+#include "sandbox/authorities.h"
 #include "sandbox/diagnose.h"
 #include "sandbox/hostroot.h"
 #include "sandbox/idmap.h"
 #include "sandbox/landlock.h"
 #include "sandbox/listener.h"
 #include "sandbox/mounts.h"
+#include "sandbox/pasta.h"
 #include "sandbox/procfs.h"
 #include "sandbox/spec.h"
 #include "sandbox/wire.h"
@@ -54,6 +58,7 @@ struct root {
 	int terminal_master; /* -1: none */
 	int terminal;
 	int listener; /* of the filter; -1: none */
+	int pasta[PASTA_ENDS];
 };
 
 /* --- 1. ids --- */
@@ -96,6 +101,22 @@ static int take_ids(const struct inside *inside, struct error *err)
 		return -1;
 	/* Changing ids has cleared it (prctl(2)). */
 	return die_with_parent(err);
+}
+
+/* Those who join our namespaces. What makes the network needs the ids to be there, and does the rest beside us. */
+static void wait_for_helpers(const struct inside *inside, int pasta[PASTA_ENDS])
+{
+	bool has_pasta = inside->spec->network == NETWORK_PASTA;
+	struct agent_request request;
+	size_t count = PASTA_ENDS;
+
+	if (!spec_has_helpers(inside->spec))
+		return;
+	if (wire_receive(inside->socket, &request, sizeof request, pasta, &count) != sizeof request ||
+		request.type != REQUEST_NETWORK || count != (has_pasta ? PASTA_ENDS : 0))
+		_exit(1); /* the supervisor failed or is gone, and knows why */
+	if (has_pasta)
+		pasta_begin(pasta);
 }
 
 /* --- standard descriptors that are files or terminals --- */
@@ -164,11 +185,14 @@ static int take_stdio(const struct inside *inside, int stdio[3], struct error *e
 
 /* --- 2. mounts --- */
 
-static int write_file(int dir, const char *name, const char *text, struct error *err)
+/* What a sandbox before this one has left there, whatever it is, stays. */
+static int write_file(int dir, const char *name, const char *text, bool resumed, struct error *err)
 {
 	cleanup_close int fd =
 		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
+	if (fd < 0 && errno == EEXIST && resumed)
+		return 0;
 	if (fd < 0 || write_whole(fd, text, strlen(text)) < 0)
 		return error_set(err, errno, "writing /etc/%s inside", name);
 	return 0;
@@ -181,23 +205,28 @@ static int write_network_names(int etc, const struct spec *spec, struct error *e
 
 	snprintf(text, sizeof text, "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost %s\n",
 		spec->hostname, spec->hostname);
-	if (write_file(etc, "hosts", text, err) < 0)
+	if (write_file(etc, "hosts", text, spec->resumed, err) < 0)
 		return -1;
 	snprintf(text, sizeof text, "%s\n", spec->hostname);
-	if (write_file(etc, "hostname", text, err) < 0)
+	if (write_file(etc, "hostname", text, spec->resumed, err) < 0)
 		return -1;
 	return 0;
 }
 
-/* With the host's network, the host's name servers; else none. */
+/* With a network of the host's, the host's name servers; the gate, which answers at any address; else none. */
 static int write_resolver(int etc, const struct spec *spec, struct error *err)
 {
-	char text[4096] = "";
+	char text[4096] = "", theirs[4096];
 
-	if (spec->network == NETWORK_HOST &&
+	if (spec->network == NETWORK_ALLOW)
+		return write_file(etc, "resolv.conf", "nameserver 127.0.0.1\n", spec->keeps_resolver, err);
+	if (spec->network != NETWORK_NONE &&
 		read_small_file(AT_FDCWD, "/etc/resolv.conf", text, sizeof text - 1) > 0)
 		strcat(text, "\n");
-	return write_file(etc, "resolv.conf", text, err);
+	if (spec->network == NETWORK_PASTA)
+		pasta_resolver(text, theirs, sizeof theirs);
+	return write_file(
+		etc, "resolv.conf", spec->network == NETWORK_PASTA ? theirs : text, spec->keeps_resolver, err);
 }
 
 static int write_users(int etc, const struct spec *spec, struct error *err)
@@ -209,18 +238,18 @@ static int write_users(int etc, const struct spec *spec, struct error *err)
 		snprintf(text + strlen(text), sizeof text - strlen(text),
 			"user:x:%u:%u:user:%s:/bin/sh\n", spec->uid, spec->gid, spec_home(spec));
 	strcat(text, "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n");
-	if (write_file(etc, "passwd", text, err) < 0)
+	if (write_file(etc, "passwd", text, spec->resumed, err) < 0)
 		return -1;
 	snprintf(text, sizeof text, "root:x:0:\n");
 	if (spec->gid != 0)
 		snprintf(
 			text + strlen(text), sizeof text - strlen(text), "user:x:%u:\n", spec->gid);
 	strcat(text, "tty:x:5:\nnogroup:x:65534:\n");
-	if (write_file(etc, "group", text, err) < 0)
+	if (write_file(etc, "group", text, spec->resumed, err) < 0)
 		return -1;
 	return write_file(etc, "nsswitch.conf",
 		"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n",
-		err);
+		spec->resumed, err);
 }
 
 static int make_directory(int dir, const char *name, mode_t mode, struct error *err)
@@ -347,27 +376,36 @@ static int make_host_scratch(const struct inside *inside, struct root *root, str
 	return tree_attach(own, storage, "dev") < 0 ? error_set(err, errno, "mounting /dev") : storage;
 }
 
+/* Where other places are: before anything of a sandbox before this one can be in the way. */
+static int make_host_places(int places, struct error *err)
+{
+	if (hostroot_make_places(places, err) < 0 || make_directory(places, "proc", 0555, err) < 0 ||
+		make_directory(places, "dev", 0755, err) < 0 || make_directory(places, "tmp", 01777, err) < 0 ||
+		make_directory(places, "var", 0755, err) < 0 || make_directory(places, "var/tmp", 01777, err) < 0 ||
+		make_directory(places, "run", 0755, err) < 0)
+		return -1;
+	return 0;
+}
+
+static int open_etc(int root, struct error *err)
+{
+	int etc = openat(root, "etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return etc < 0 ? error_set(err, errno, "opening /etc inside") : etc;
+}
+
 static int build_host_root(const struct inside *inside, struct root *root, struct error *err)
 {
 	cleanup_close int etc = -1;
 
 	root->fd = make_host_scratch(inside, root, err);
-	if (root->fd < 0 || hostroot_fill(root->fd, err) < 0)
+	if (root->fd < 0 || make_host_places(root->fd, err) < 0 || hostroot_show(root->fd, err) < 0)
 		return -1;
-	etc = openat(root->fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (etc < 0)
-		return error_set(err, errno, "opening /etc inside");
-	if (write_users(etc, inside->spec, err) < 0 ||
-		write_network_names(etc, inside->spec, err) < 0 ||
+	etc = open_etc(root->fd, err);
+	if (etc < 0 || write_users(etc, inside->spec, err) < 0 || write_network_names(etc, inside->spec, err) < 0 ||
 		write_resolver(etc, inside->spec, err) < 0)
 		return -1;
-	if (make_directory(root->fd, "proc", 0555, err) < 0 ||
-		make_directory(root->fd, "dev", 0755, err) < 0 ||
-		make_directory(root->fd, "var", 0755, err) < 0 ||
-		make_directory(root->fd, "var/tmp", 01777, err) < 0 ||
-		make_directory(root->fd, "run", 0755, err) < 0)
-		return -1;
-	return 0;
+	return authorities_show(inside->authorities, etc, err);
 }
 
 static const char *type_name(mode_t mode)
@@ -450,32 +488,51 @@ static int write_emulation(
 		return error_set(err, errno, "opening /etc/apt/apt.conf.d inside");
 	return write_file(conf, "99nsbox-root-emulation",
 		"// Of nsbox run --root-emulation: there is one user only.\nAPT::Sandbox::User \"root\";\n",
-		err);
+		false, err);
 }
 
 /* The upper directory beforehand: what is made here need not be made in a tree that is not trusted. */
 static int fill_upper(
 	const struct inside *inside, const struct root *root, int upper, struct error *err)
 {
+	const struct spec *spec = inside->spec;
 	cleanup_close int etc = -1;
 
+	if (spec->root == ROOT_HOST && make_host_places(upper, err) < 0)
+		return -1;
 	if (make_directory(upper, "dev", 0755, err) < 0 ||
 		make_directory(upper, "proc", 0555, err) < 0 ||
 		make_directory(upper, "tmp", 01777, err) < 0 ||
 		make_directory(upper, "etc", 0755, err) < 0)
 		return -1;
-	etc = openat(upper, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (etc < 0)
-		return error_set(err, errno, "opening /etc inside");
-	if (write_network_names(etc, inside->spec, err) < 0 ||
-		write_resolver(etc, inside->spec, err) < 0)
+	etc = open_etc(upper, err);
+	if (etc < 0 || (!spec->resumed && write_network_names(etc, spec, err) < 0) ||
+		(!spec->keeps_resolver && write_resolver(etc, spec, err) < 0) ||
+		authorities_show(inside->authorities, etc, err) < 0)
 		return -1;
 	return write_emulation(inside, root, etc, err);
 }
 
+/* In the overlay: of what a sandbox before this one has kept, what is missing. The directory /etc is the upper one's. */
+static int complete_root(const struct inside *inside, const struct root *root, struct error *err)
+{
+	const struct spec *spec = inside->spec;
+	cleanup_close int etc = -1;
+
+	if (!spec->resumed)
+		return 0;
+	if (spec->root == ROOT_HOST && hostroot_show(root->fd, err) < 0)
+		return -1;
+	etc = open_etc(root->fd, err);
+	if (etc < 0 || (spec->root == ROOT_HOST && write_users(etc, spec, err) < 0) ||
+		write_network_names(etc, spec, err) < 0)
+		return -1;
+	return spec->keeps_resolver ? write_resolver(etc, spec, err) : 0;
+}
+
 static int overlay_refused(const struct spec *spec, struct error *err)
 {
-	error_context(err, "the root %s", spec->root_path);
+	error_context(err, "the root %s", spec->root == ROOT_HOST ? "over layers" : spec->root_path);
 	if (err->errnum == EINVAL && spec->root == ROOT_DIRECTORY)
 		error_hint(err,
 			"a directory with other file systems mounted below it can be a root "
@@ -501,9 +558,9 @@ static int attach_lowers(const struct inside *inside, const struct root *root, i
 		if (mkdirat(scratch, name, 0700) < 0)
 			return error_set(err, errno, "making a mount point for a lower layer");
 		if (tree_attach(root->lowers[i], scratch, name) < 0)
-			return error_set(err, errno, "mounting the root %s as a lower layer", spec->root_path);
+			return error_set(err, errno, "mounting the layer %s of the root", spec_lower(spec, i));
 	}
-	return spec->root == ROOT_DIRECTORY ? inspect_tree(spec, root->lowers[0], err) : 0;
+	return spec->root == ROOT_DIRECTORY ? inspect_tree(spec, root->lowers[spec_lowers_count(spec) - 1], err) : 0;
 }
 
 /* The folder on disk, in the scratch space as «disk»; what is in it is what the overlay is made on. */
@@ -551,7 +608,7 @@ static int build_overlay_root(const struct inside *inside, struct root *root, st
 	dev = tree_clone(scratch, "dev", false, 0);
 	if (dev < 0 || tree_attach(dev, root->fd, "dev") < 0)
 		return error_set(err, errno, "mounting /dev");
-	return 0;
+	return complete_root(inside, root, err);
 }
 
 static bool same_place(const struct stat *a, const struct stat *b)
@@ -574,6 +631,50 @@ static int check_target(const struct root *root, int target, const char *path, s
 	return 0;
 }
 
+/*
+ * What a sandbox before this one has left on the way to a mount target, and is no directory: the first such name goes.
+ * Returns whether there was one. No link is followed.
+ */
+static bool clear_way(const struct root *root, const char *path, bool file)
+{
+	cleanup_close int dir = openat(root->fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
+		size_t length = strcspn(path, "/");
+		char name[NAME_MAX + 1];
+		struct stat st;
+		int next;
+
+		if (length > NAME_MAX)
+			return false;
+		memcpy(name, path, length);
+		name[length] = '\0';
+		path += length;
+		if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return false;
+		if (!S_ISDIR(st.st_mode) && !(file && !path[strspn(path, "/")] && S_ISREG(st.st_mode)))
+			return unlinkat(dir, name, 0) == 0;
+		next = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0)
+			return false;
+		close(dir);
+		dir = next;
+	}
+	return false;
+}
+
+static int make_target(const struct spec *spec, struct root *root, const char *path, bool file, struct error *err)
+{
+	int target = make_target_in_root(root->fd, path, file, &root->own, err);
+
+	/* What leads elsewhere, and not nowhere, stays. */
+	while (target < 0 && spec->resumed && clear_way(root, path, file)) {
+		*err = (struct error){0};
+		target = make_target_in_root(root->fd, path, file, &root->own, err);
+	}
+	return target;
+}
+
 static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mount,
 	struct root *root, struct error *err)
 {
@@ -581,8 +682,7 @@ static int mount_one_tmpfs(const struct spec *spec, const struct mount_spec *mou
 				? mount->size_bytes
 				: spec->limits.disk_bytes;
 	struct limits limits = {.disk_bytes = size};
-	cleanup_close int target =
-		make_target_in_root(root->fd, mount->target, false, &root->own, err);
+	cleanup_close int target = make_target(spec, root, mount->target, false, err);
 	int tree;
 
 	if (target < 0 || check_target(root, target, mount->target, err) < 0)
@@ -612,8 +712,7 @@ static int mount_one_bind(
 		return error_set(err, 0,
 			"binding %s: it is %s; only directories and regular files can be bound",
 			mount->source, type_name(st.st_mode));
-	target =
-		make_target_in_root(root->fd, mount->target, !S_ISDIR(st.st_mode), &root->own, err);
+	target = make_target(inside->spec, root, mount->target, !S_ISDIR(st.st_mode), err);
 	if (target < 0 || check_target(root, target, mount->target, err) < 0)
 		return error_context(err, "binding %s", mount->source);
 	if (tree_attach_at(tree, target) < 0)
@@ -643,9 +742,8 @@ static int make_writable_directories(const struct spec *spec, struct root *root,
 	cleanup_close int workspace =
 		make_directories_in_root(root->fd, "/workspace", &root->own, err);
 
-	if (home < 0 || workspace < 0)
-		return -1;
-	return spec->root == ROOT_HOST ? make_directory(root->fd, "tmp", 01777, err) : 0;
+	/* What a sandbox before this one has made of them is for its code to live with. */
+	return (home < 0 || workspace < 0) && !spec->resumed ? -1 : 0;
 }
 
 /*
@@ -684,6 +782,9 @@ static int write_one_file(const struct root *root, const struct file_spec *file,
 		if (err->errnum == ENOSPC)
 			error_hint(err,
 				"the writable space is too small for it; raise it with --disk");
+		if (err->errnum == EOVERFLOW || err->errnum == EACCES)
+			error_hint(err, "it is in a directory of the root that belongs to another user or group, and cannot be changed; "
+					"take an image, or a copy of the root that is yours");
 		if (err->errnum == EROFS)
 			error_hint(err,
 				"it is in a directory that is bound there read-only; bind that elsewhere and start there: --ro-bind DIR:/src -w /src");
@@ -709,6 +810,9 @@ static int make_more_directories(const struct spec *spec, struct root *root, str
 
 static int write_files(const struct spec *spec, const struct root *root, struct error *err)
 {
+	/* The code may have changed them since. */
+	if (spec->resumed)
+		return 0;
 	for (size_t i = 0; i < spec->files_count; i++)
 		if (write_one_file(root, &spec->files[i], err) < 0)
 			return -1;
@@ -777,12 +881,12 @@ static int open_devpts(struct root *root, struct error *err)
 static int build_root(const struct inside *inside, struct root *root, struct error *err)
 {
 	const struct spec *spec = inside->spec;
-	int r = spec->root == ROOT_HOST ? build_host_root(inside, root, err)
-					: build_overlay_root(inside, root, err);
+	int r = spec_lowers_count(spec) > 0 ? build_overlay_root(inside, root, err)
+					    : build_host_root(inside, root, err);
 
 	if (r < 0)
 		return -1;
-	root->proc = procfs_mount(root->fd, spec->network == NETWORK_NONE, err);
+	root->proc = procfs_mount(root->fd, spec->network, err);
 	if (root->proc < 0)
 		return -1;
 	root->dev = openat(root->fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -1106,10 +1210,17 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 
 	umask(022);
 	prefer_for_oom();
-	if (take_ids(inside, err) < 0 || take_stdio(inside, stdio, err) < 0 ||
-		open_sources(inside, &root, err) < 0 || build_root(inside, &root, err) < 0)
+	if (take_ids(inside, err) < 0)
 		return -1;
-	if (spec->network == NETWORK_NONE && start_loopback(err) < 0)
+	wait_for_helpers(inside, root.pasta);
+	if (take_stdio(inside, stdio, err) < 0 || open_sources(inside, &root, err) < 0 ||
+		build_root(inside, &root, err) < 0)
+		return -1;
+	if (spec_has_own_network(spec) && start_loopback(err) < 0)
+		return -1;
+	if (spec->network == NETWORK_ALLOW && sockets_hand_over(inside->gate_socket, inside->policy, err) < 0)
+		return -1;
+	if (spec->network == NETWORK_PASTA && pasta_wait(root.pasta, spec->gid, err) < 0)
 		return -1;
 	if (sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return error_set(err, errno, "setting the host name");
@@ -1122,6 +1233,8 @@ static int set_up(const struct inside *inside, int stdio[3], struct error *err)
 		if (stdio[i] < 0)
 			return error_set(err, errno, "opening a terminal for the sandbox");
 	}
+	if (agent_prepare(&inside->limits) < 0)
+		return error_set(err, errno, "starting the first process of the sandbox");
 	if (say_created(inside, &root, err) < 0)
 		return -1;
 	close_sent(&root);
@@ -1146,19 +1259,19 @@ void inside_main(const struct inside *inside)
 	const struct exec_spec *first = &inside->spec->execs[0];
 	struct agent_exec exec = {
 		.argv = first->argv,
-		.env = first->env,
 		.cwd = first->cwd ? first->cwd : default_directory(inside->spec),
+		.fourth = -1,
 		.cgroup_procs = inside->cgroup_procs,
 		.more = inside->spec->execs_count > 1,
 		.terminal = inside->spec->tty,
 	};
-	static char *no_env[] = {NULL};
 	struct error err = {0};
 
-	if (!exec.env)
-		exec.env = no_env;
+	exec.env = authorities_environment(inside->authorities, first->env);
 	close(inside->far_socket);
-	if (set_up(inside, exec.fds, &err) < 0)
+	if (!exec.env)
+		error_set(&err, ENOMEM, "preparing the environment of the command");
+	if (!exec.env || set_up(inside, exec.fds, &err) < 0)
 		fail(inside->socket, &err);
 	/* A session's commands bring their own. */
 	for (int i = 0; i < 3 && inside->limits.session; i++)

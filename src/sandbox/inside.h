@@ -25,7 +25,9 @@
 #include "sandbox/agent.h"
 #include "sandbox/filter.h"
 
+struct authorities;
 struct idmap;
+struct policy;
 struct spec;
 
 /* Everything that the child needs, made ready by the supervisor. Descriptors are close-on-exec. */
@@ -44,6 +46,9 @@ struct inside {
 	const struct filter *filters; /* loaded in this order; none: unconfined */
 	size_t filters_count;
 	const struct filter *explaining; /* loaded in their place, with a listener for the supervisor; or NULL */
+	int gate_socket; /* NETWORK_ALLOW: where the gate takes its sockets over; else -1 */
+	const struct policy *policy; /* and for what */
+	const struct authorities *authorities;
 	int landlock_abi; /* 0: none */
 	struct agent_limits limits;
 };

@@ -3,10 +3,7 @@
 #define _GNU_SOURCE
 #include "sandbox/keepers.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +19,7 @@
 #include "sandbox/agent.h"
 #include "sandbox/command.h"
 #include "sandbox/fileops.h"
+#include "sandbox/processes.h"
 #include "sandbox/wire.h"
 #include "util/cleanup.h"
 
@@ -29,11 +27,9 @@ enum {
 	FIRST_DESCRIPTOR = 3,
 	DESCRIPTORS_MAX =
 		256, /* that an agent has, more than ever are: FILES of it come and go with requests */
-	PROCESSES_MAX = 8192, /* that are looked at; more than any limit that makes sense lets be */
 	END_S = 10, /* for processes to be dead that were killed: one may wait for a disk first */
 	PASSES_AT_ONCE = 5, /* before there is a pause of PAUSE_NS between two */
 	PAUSE_NS = 1000000,
-	STAT_THREADS = 20, /* of the fields of proc(5)'s stat */
 };
 
 /* What a keeper tells of its command, in memory that it shares with the agent. The code cannot reach it. */
@@ -107,7 +103,7 @@ static void let_go(pid_t pid, int status)
 static void close_but(const struct agent_exec *exec)
 {
 	for (int fd = FIRST_DESCRIPTOR; fd < DESCRIPTORS_MAX; fd++)
-		if (fd != exec->fds[0] && fd != exec->fds[1] && fd != exec->fds[2] &&
+		if (fd != exec->fds[0] && fd != exec->fds[1] && fd != exec->fds[2] && fd != exec->fourth &&
 			fd != exec->cgroup_procs)
 			close(fd);
 }
@@ -168,6 +164,8 @@ pid_t keepers_start(uint32_t id, const struct agent_exec *exec, const struct age
 		keep(exec, &own, report);
 	for (int i = 0; i < 3; i++)
 		close(exec->fds[i]);
+	if (exec->fourth >= 0)
+		close(exec->fourth);
 	if (exec->cgroup_procs >= 0)
 		close(exec->cgroup_procs);
 	if (keeper->pid < 0) {
@@ -188,7 +186,7 @@ bool keepers_serve_file(
 		return false;
 	keeper->pid = fork_plain();
 	if (keeper->pid == 0) {
-		struct agent_exec exec = {.fds = {channel, channel, channel}, .cgroup_procs = -1};
+		struct agent_exec exec = {.fds = {channel, channel, channel}, .fourth = -1, .cgroup_procs = -1};
 
 		close_but(&exec);
 		_exit(fileop_serve(request, length, channel, directory) < 0);
@@ -220,78 +218,7 @@ void keepers_end(uint32_t id)
 
 /* --- processes without a keeper --- */
 
-struct process {
-	pid_t pid, parent;
-	bool kept; /* or known to be without a keeper: `looked` */
-	bool looked;
-};
-
-static struct process processes[PROCESSES_MAX];
-static size_t processes_count;
-
-/*
- * State, parent and threads of a process, from proc(5)'s stat; the name in it may have any characters. False: it is
- * gone, or dead. One whose first thread alone has ended is not, though it seems to be a zombie.
- */
-static bool read_parent(int proc, const char *name, pid_t *ret)
-{
-	char path[32], text[512], *next;
-	cleanup_close int fd = -1;
-	bool dead;
-	ssize_t n;
-
-	strcpy(path, name);
-	strcat(path, "/stat");
-	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	next = strrchr(text, ')');
-	if (!next || strlen(next) < 5)
-		return false;
-	dead = next[2] == 'Z' || next[2] == 'X';
-	*ret = atoi(next + 4);
-	for (int field = 2; next && field < STAT_THREADS; field++)
-		next = strchr(next + 1, ' ');
-	return !dead || (next && atoi(next) > 1);
-}
-
-struct raw_entry { /* of getdents64(2) */
-	uint64_t inode;
-	int64_t offset;
-	unsigned short length;
-	unsigned char type;
-	char name[];
-};
-
-static void list_processes(void)
-{
-	static _Alignas(struct raw_entry) char buffer[32 << 10];
-	cleanup_close int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	long n;
-
-	processes_count = 0;
-	while (proc >= 0 && (n = syscall(SYS_getdents64, proc, buffer, sizeof buffer)) > 0)
-		for (char *next = buffer; next < buffer + n;
-			next += ((struct raw_entry *)(void *)next)->length) {
-			const char *name = ((struct raw_entry *)(void *)next)->name;
-			struct process process = {.pid = atoi(name)};
-
-			if (*name >= '1' && *name <= '9' && process.pid > 1 && strlen(name) < 12 &&
-				processes_count < PROCESSES_MAX &&
-				read_parent(proc, name, &process.parent))
-				processes[processes_count++] = process;
-		}
-}
-
-static struct process *find_process(pid_t pid)
-{
-	for (size_t i = 0; i < processes_count; i++)
-		if (processes[i].pid == pid)
-			return &processes[i];
-	return NULL;
-}
+static struct processes processes;
 
 static bool is_keeper(pid_t pid)
 {
@@ -307,14 +234,14 @@ static bool is_kept(struct process *process)
 	struct process *at = process;
 	bool kept = false;
 
-	for (size_t steps = 0; at && steps <= processes_count; steps++) {
+	for (size_t steps = 0; at && steps <= processes.count; steps++) {
 		if (is_keeper(at->pid) || (at->looked && at->kept)) {
 			kept = true;
 			break;
 		}
 		if (at->parent <= 1 || at->looked)
 			break;
-		at = find_process(at->parent);
+		at = processes_find(&processes, at->parent);
 	}
 	process->looked = true;
 	process->kept = kept;
@@ -326,10 +253,10 @@ static size_t kill_unkept(void)
 {
 	size_t count = 0;
 
-	list_processes();
-	for (size_t i = 0; i < processes_count; i++)
-		if (!is_kept(&processes[i])) {
-			kill(processes[i].pid, SIGKILL);
+	processes_list(&processes);
+	for (size_t i = 0; i < processes.count; i++)
+		if (!is_kept(&processes.list[i])) {
+			kill(processes.list[i].pid, SIGKILL);
 			count++;
 		}
 	return count;
@@ -338,9 +265,9 @@ static size_t kill_unkept(void)
 /* Those that are children of ours have to be waited for. Another keeper that ends meanwhile is left to be told of. */
 static void reap_unkept(void)
 {
-	for (size_t i = 0; i < processes_count; i++)
-		if (!processes[i].kept)
-			waitpid(processes[i].pid, NULL, WNOHANG);
+	for (size_t i = 0; i < processes.count; i++)
+		if (!processes.list[i].kept)
+			waitpid(processes.list[i].pid, NULL, WNOHANG);
 }
 
 static int end_unkept(void)

@@ -24,7 +24,9 @@
 #define SYS_landlock_restrict_self 446
 #endif
 
-enum { CREATE_RULESET_VERSION = 1, RULE_PATH_BENEATH = 1 };
+enum { CREATE_RULESET_VERSION = 1, RULE_PATH_BENEATH = 1, RULE_NET_PORT = 2 };
+
+enum { NET_BIND_TCP = 1, NET_CONNECT_TCP = 2, ABI_NET = 4 /* Linux 6.7 */ };
 
 enum {
 	FS_EXECUTE = 1 << 0,
@@ -51,7 +53,7 @@ enum {
 	FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
 };
 
-/* LANDLOCK_SCOPE_… of landlock.h have the kernel's numbers. */
+/* LANDLOCK_SCOPE_SOCKETS and SIGNALS of landlock.h have the kernel's numbers. */
 
 struct ruleset_attr {
 	__u64 handled_access_fs, handled_access_net, scoped;
@@ -61,6 +63,10 @@ struct path_beneath_attr {
 	__u64 allowed_access;
 	__s32 parent_fd;
 } __attribute__((packed));
+
+struct net_port_attr {
+	__u64 allowed_access, port;
+};
 
 static const uint64_t allowed[] = {
 	[LANDLOCK_LOOK] = FS_READ_FILE | FS_READ_DIR,
@@ -94,13 +100,14 @@ int landlock_begin(int abi, unsigned scopes, struct landlock *ret, struct error 
 {
 	struct ruleset_attr attr = {
 		.handled_access_fs = abi >= 5 ? FS_ABI_5 : abi >= 3 ? FS_ABI_3 : FS_ABI_2,
-		.scoped = abi >= LANDLOCK_ABI_SCOPES ? scopes : 0,
+		.handled_access_net = abi >= ABI_NET && scopes & LANDLOCK_SCOPE_TCP ? NET_BIND_TCP | NET_CONNECT_TCP : 0,
+		.scoped = abi >= LANDLOCK_ABI_SCOPES ? scopes & (LANDLOCK_SCOPE_SOCKETS | LANDLOCK_SCOPE_SIGNALS) : 0,
 	};
 	int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
 
 	if (fd < 0)
 		return error_set(err, errno, "making a Landlock ruleset");
-	*ret = (struct landlock){.ruleset = fd, .handled = attr.handled_access_fs};
+	*ret = (struct landlock){.ruleset = fd, .handled = attr.handled_access_fs, .handled_net = attr.handled_access_net};
 	return 0;
 }
 
@@ -149,6 +156,15 @@ int landlock_allow_again(const struct landlock *wall, int fd, struct error *err)
 	if (add_rule(wall, fd, access) < 0 && errno != EBADFD)
 		return error_set(err, errno, "adding a Landlock rule");
 	return 0;
+}
+
+int landlock_allow_port(const struct landlock *wall, uint16_t port, struct error *err)
+{
+	struct net_port_attr attr = {.allowed_access = NET_CONNECT_TCP, .port = port};
+
+	if (!wall->handled_net || syscall(SYS_landlock_add_rule, wall->ruleset, RULE_NET_PORT, &attr, 0) == 0)
+		return 0;
+	return error_set(err, errno, "adding a Landlock rule");
 }
 
 int landlock_enforce(struct landlock *wall, struct error *err)

@@ -47,6 +47,7 @@ enum landlock_use {
 struct landlock {
 	int ruleset;
 	uint64_t handled; /* LANDLOCK_ACCESS_FS_… that are refused where no rule allows them */
+	uint64_t handled_net; /* LANDLOCK_ACCESS_NET_…, likewise */
 };
 
 #define LANDLOCK_INIT ((struct landlock){.ruleset = -1})
@@ -55,6 +56,7 @@ struct landlock {
 enum landlock_scope {
 	LANDLOCK_SCOPE_SOCKETS = 1, /* abstract sockets of processes outside */
 	LANDLOCK_SCOPE_SIGNALS = 2, /* signals to them */
+	LANDLOCK_SCOPE_TCP = 4,	    /* binding ports, and connecting to others than landlock_allow_port has */
 };
 
 /* A wall without a gate. `abi` is what landlock_abi told, not 0; `scopes`: landlock_scope, any of them. */
@@ -71,6 +73,9 @@ int landlock_allow(const struct landlock *wall, int fd, enum landlock_use use, s
 
 /* Lets what is open already be opened again, for what it is open for. What has no place among files needs no rule. */
 int landlock_allow_again(const struct landlock *wall, int fd, struct error *err);
+
+/* With LANDLOCK_SCOPE_TCP: lets connections to that port through. */
+int landlock_allow_port(const struct landlock *wall, uint16_t port, struct error *err);
 
 /* Puts it around this process for good, and closes it. no_new_privs must be set. */
 int landlock_enforce(struct landlock *wall, struct error *err);

@@ -103,15 +103,28 @@ static bool has_words(const void *data, size_t length)
 	return false;
 }
 
-static bool has_network_words(const void *data, size_t length)
+static bool has_one_of(const char *const *words, size_t count, const void *data, size_t length)
 {
-	static const char *const words[] = {"name resolution", "Network is unreachable", "ENETUNREACH", "Could not resolve host",
-		"EAI_AGAIN", "ENOTFOUND", "UnknownHostException", "on [::1]:53:"};
-
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < count; i++)
 		if (memmem(data, length, words[i], strlen(words[i])))
 			return true;
 	return false;
+}
+
+/* Words are shorter than the tail that is kept. */
+static void add_words(struct refusal_words *words, const void *data, size_t length)
+{
+	static const char *const network[] = {"name resolution", "Network is unreachable", "ENETUNREACH", "Could not resolve host",
+		"EAI_AGAIN", "ENOTFOUND", "UnknownHostException", "on [::1]:53:"};
+	static const char *const port[] = {"Connection refused", "connection refused", "ECONNREFUSED", "Couldn't connect to server"};
+	static const char *const package[] = {"No module named '", "Cannot find module '", "ERR_MODULE_NOT_FOUND",
+		"cannot find package \"", "error: package ", "error[E0432]", "error[E0433]", "in @INC", "cannot load such file -- ",
+		"there is no package called", "no field package.preload["};
+
+	words->seen = words->seen || has_words(data, length);
+	words->network = words->network || has_one_of(network, sizeof network / sizeof *network, data, length);
+	words->port = words->port || has_one_of(port, sizeof port / sizeof *port, data, length);
+	words->package = words->package || has_one_of(package, sizeof package / sizeof *package, data, length);
 }
 
 void refusal_words_add(struct refusal_words *words, const void *data, size_t length)
@@ -120,13 +133,10 @@ void refusal_words_add(struct refusal_words *words, const void *data, size_t len
 	size_t head = length < sizeof words->tail ? length : sizeof words->tail;
 	size_t kept;
 
-	if (words->seen && words->network)
-		return;
 	memcpy(seam, words->tail, words->tail_length);
 	memcpy(seam + words->tail_length, data, head);
-	words->seen = words->seen || has_words(data, length) || has_words(seam, words->tail_length + head);
-	words->network = words->network || has_network_words(data, length) ||
-			 has_network_words(seam, words->tail_length + head);
+	add_words(words, data, length);
+	add_words(words, seam, words->tail_length + head);
 	if (length >= sizeof words->tail) {
 		memcpy(words->tail, (const char *)data + length - sizeof words->tail,
 			sizeof words->tail);

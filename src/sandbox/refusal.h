@@ -60,6 +60,8 @@ struct refusal_words {
 	size_t tail_length;
 	bool seen;
 	bool network; /* words of programs that looked for a network and found none */
+	bool port;    /* the same, of a connection that was refused */
+	bool package; /* the same, of code that uses a package which is not there */
 };
 
 void refusal_words_add(struct refusal_words *words, const void *data, size_t length);

@@ -41,6 +41,7 @@ struct relay {
 	int write_errno; /* why writing failed, else 0 */
 	struct refusal_words *words; /* looks at what is read; borrowed; or NULL */
 	int number;      /* the caller's descriptor that it serves: 0, 1 or 2 */
+	bool has_errors; /* it carries the command's standard error, alone or with its output */
 };
 
 /* A relay between two descriptors. The buffer is allocated when it is needed. */

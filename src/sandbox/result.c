@@ -29,6 +29,7 @@ void run_result_free(struct run_result *result)
 	for (int stream = 0; stream < 2; stream++)
 		if (result->kept_fds[stream] > 0)
 			close(result->kept_fds[stream]);
+	free(result->network);
 	memset(result, 0, sizeof *result);
 }
 

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gate/report.h"
 #include "sandbox/refusal.h"
 #include "sandbox/spec.h"
 #include "util/error.h"
@@ -93,6 +94,8 @@ struct exec_result {
 	struct refusals *refused; /* with spec.explain: what the filters refused; owned; NULL: not asked for */
 	bool speaks_of_refusal; /* what we saw of its standard error, or terminal, has words of an error that filters give */
 	bool speaks_of_network; /* the same, of a program that looked for a network */
+	bool speaks_of_port;    /* the same, of a connection that was refused */
+	bool speaks_of_package; /* the same, of code that uses a package which is not there */
 	int exec_errno;     /* why execve failed (exit_code is then 126 or 127), else 0 */
 };
 
@@ -149,6 +152,12 @@ enum {
 	RESULT_KEPT_BYTES_MAX = 64 << 20,
 };
 
+/* A port that leads into the sandbox. */
+struct result_port {
+	uint16_t host_port, port;
+	bool v4, v6; /* at 127.0.0.1 and ::1 of the host */
+};
+
 struct run_result {
 	struct exec_result execs[SPEC_EXECS_MAX];
 	size_t execs_count; /* the ones that were started or failed in setup; at least 1 */
@@ -156,6 +165,8 @@ struct run_result {
 	uint32_t host_uid, host_gid; /* what uid and gid inside are on the host */
 	bool id_range;               /* 65536 ids are mapped, not one */
 	int landlock_abi;            /* of the second wall; 0: the kernel has none */
+	struct result_port published[SPEC_PUBLISH_MAX];
+	size_t published_count;
 	char cgroup[256];            /* the sandbox's cgroup, or empty */
 	char warnings[RESULT_WARNINGS_MAX]
 		     [ERROR_TEXT_MAX]; /* weaker than asked or usual, each a sentence */
@@ -172,6 +183,7 @@ struct run_result {
 	bool kept_whole[2]; /* nothing is missing in it */
 	struct result_copied copied;
 	struct result_files kept_files; /* with spec.collect_files */
+	struct report *network; /* NETWORK_ALLOW: what was reached, and what not; owned; else NULL */
 	bool output_lost;   /* what the command wrote could not be written on: see warnings */
 	uint64_t setup_us;  /* from create to the first command's start */
 	uint64_t total_us;  /* from create to destroyed */

@@ -11,6 +11,16 @@
 
 struct output;
 
+/* What else can end a run while a command of it runs. */
+struct run_watch {
+	/*
+	 * Looks. Returns ENDED_BY_MAX to go on, with the time of the next look (CLOCK_MONOTONIC) in *ret_next_us; else how
+	 * the command ends, with the limit that it met added to *exec. `proc_fd`: the sandbox's /proc.
+	 */
+	enum ended_by (*look)(void *data, int proc_fd, struct exec_result *exec, uint64_t *ret_next_us);
+	void *data;
+};
+
 struct run_control {
 	/* Descriptor that ends the run (ENDED_CANCELLED) when it becomes readable or its peer goes away; -1: none. */
 	int cancel_fd;
@@ -18,7 +28,10 @@ struct run_control {
 	bool forward_signals;
 	/* Called about once a second while a command runs, with the last line of its output; or NULL. */
 	void (*progress)(void *data, const char *last_line, size_t length, uint64_t elapsed_ms);
+	/* Called when the sandbox is made and its first command starts: of the result, what the walls are is there. Or NULL. */
+	void (*created)(void *data, const struct run_result *result);
 	void *data;
+	const struct run_watch *watch; /* or NULL */
 	/* Where what the last command leaves in its working directory is copied to (output.h); NULL: nowhere. */
 	const struct output *output;
 };

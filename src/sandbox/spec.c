@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gate/policy.h"
+#include "gate/sockets.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
+#include "util/parse.h"
 
 enum { PATH_PARTS_MAX = 128 }; /* they are made one inside the other */
 
@@ -53,6 +56,8 @@ void spec_free(struct spec *spec)
 	strings_free(spec->root_env);
 	free(spec->home);
 	strings_free(spec->directories);
+	strings_free(spec->package_places);
+	free(spec->allow);
 	free(spec->hostname);
 	for (size_t i = 0; i < spec->mounts_count; i++) {
 		free(spec->mounts[i].source);
@@ -72,6 +77,40 @@ void spec_free(struct spec *spec)
 	for (size_t i = 0; i < spec->execs_count; i++)
 		exec_free(&spec->execs[i]);
 	memset(spec, 0, sizeof *spec);
+}
+
+static char *copy_string(const char *string)
+{
+	return string ? xstrdup(string) : NULL;
+}
+
+static char **copy_strings(char *const *strings)
+{
+	size_t count = 0;
+	char **copy;
+
+	if (!strings)
+		return NULL;
+	while (strings[count])
+		count++;
+	copy = xcalloc(count + 1, sizeof *copy);
+	for (size_t i = 0; i < count; i++)
+		copy[i] = xstrdup(strings[i]);
+	return copy;
+}
+
+void spec_copy_root(const struct spec *from, struct spec *ret)
+{
+	spec_init(ret);
+	ret->root = from->root;
+	ret->root_path = copy_string(from->root_path);
+	ret->root_layers = copy_strings(from->root_layers);
+	ret->root_digest = copy_string(from->root_digest);
+	ret->root_env = copy_strings(from->root_env);
+	ret->cgroup = copy_string(from->cgroup);
+	ret->require_cgroup = from->require_cgroup;
+	free(ret->seccomp_name);
+	ret->seccomp_name = copy_string(from->seccomp_name);
 }
 
 static struct mount_spec *add_mount(struct spec *spec)
@@ -98,6 +137,14 @@ void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes)
 	mount->kind = MOUNT_TMPFS;
 	mount->target = xstrdup(target);
 	mount->size_bytes = size_bytes;
+}
+
+const struct mount_spec *spec_find_mount(const struct spec *spec, const char *target)
+{
+	for (size_t i = 0; i < spec->mounts_count; i++)
+		if (strcmp(spec->mounts[i].target, target) == 0)
+			return &spec->mounts[i];
+	return NULL;
 }
 
 void spec_add_directory(struct spec *spec, const char *path)
@@ -311,16 +358,38 @@ size_t spec_lowers_count(const struct spec *spec)
 {
 	size_t count = 0;
 
-	if (spec->root == ROOT_DIRECTORY)
-		return 1;
-	while (spec->root == ROOT_IMAGE && spec->root_layers && spec->root_layers[count])
+	while (spec->root_layers && spec->root_layers[count])
 		count++;
-	return count;
+	return spec->root == ROOT_DIRECTORY ? count + 1 : count;
 }
 
 const char *spec_lower(const struct spec *spec, size_t index)
 {
-	return spec->root == ROOT_DIRECTORY ? spec->root_path : spec->root_layers[index];
+	if (spec->root == ROOT_DIRECTORY && index + 1 == spec_lowers_count(spec))
+		return spec->root_path;
+	return spec->root_layers[index];
+}
+
+char **spec_lowers(const struct spec *spec)
+{
+	size_t count = spec_lowers_count(spec);
+	char **lowers = xcalloc(count + 1, sizeof *lowers);
+
+	for (size_t i = 0; i < count; i++)
+		lowers[i] = (char *)spec_lower(spec, i);
+	return lowers;
+}
+
+void spec_add_layer(struct spec *spec, const char *tree)
+{
+	size_t count = 0;
+
+	while (spec->root_layers && spec->root_layers[count])
+		count++;
+	spec->root_layers = xrealloc(spec->root_layers, count + 2, sizeof *spec->root_layers);
+	memmove(spec->root_layers + 1, spec->root_layers, count * sizeof *spec->root_layers);
+	spec->root_layers[0] = xstrdup(tree);
+	spec->root_layers[count + 1] = NULL;
 }
 
 /* To the next name of a path, over slashes and «.». */
@@ -351,6 +420,52 @@ const char *spec_path_below(const char *path, const char *directory)
 	}
 }
 
+/* How a network without rules is called: in options, configuration and results. */
+static const char *const network_names[] = {
+	[NETWORK_NONE] = "none", [NETWORK_HOST] = "host", [NETWORK_PASTA] = "pasta"};
+
+static bool find_network(const char *name, enum network_kind *ret)
+{
+	for (size_t i = 0; i < sizeof network_names / sizeof *network_names; i++)
+		if (strcmp(network_names[i], name) == 0) {
+			*ret = (enum network_kind)i;
+			return true;
+		}
+	return false;
+}
+
+static int check_rules(const char *what, const char *rules, struct error *err)
+{
+	struct policy policy = {.count = 0};
+	int r = policy_add(&policy, what, rules, err);
+
+	policy_free(&policy);
+	return r;
+}
+
+int spec_set_network(struct spec *spec, const char *what, const char *text, struct error *err)
+{
+	static const char allow[] = "allow=";
+	const char *rules = strncmp(text, allow, strlen(allow)) == 0 ? text + strlen(allow) : NULL;
+	enum network_kind kind = NETWORK_ALLOW;
+	char buffer[QUOTED_MAX];
+
+	if (rules && check_rules(what, rules, err) < 0)
+		return -1;
+	if (!rules && !find_network(text, &kind))
+		return error_set(
+			err, 0, "%s: %s is not a network; write " SPEC_NETWORKS, what, quoted(text, buffer));
+	free(spec->allow);
+	spec->allow = rules ? xstrdup(rules) : NULL;
+	spec->network = kind;
+	return 0;
+}
+
+char *spec_network_text(const struct spec *spec)
+{
+	return spec->network == NETWORK_ALLOW ? xasprintf("allow=%s", spec->allow) : xstrdup(network_names[spec->network]);
+}
+
 const char *spec_home(const struct spec *spec)
 {
 	if (spec->home)
@@ -362,8 +477,10 @@ static int validate_lowers(const struct spec *spec, struct error *err)
 {
 	size_t count = spec_lowers_count(spec);
 
-	if (spec->root == ROOT_IMAGE && (count == 0 || count > SPEC_LAYERS_MAX || !spec->root_path))
+	if (spec->root == ROOT_IMAGE && (count == 0 || !spec->root_path))
 		return error_set(err, 0, "an image has from 1 to %d layers and a name", SPEC_LAYERS_MAX);
+	if (count > SPEC_LAYERS_MAX)
+		return error_set(err, 0, "the root has %zu layers, and can have %d", count, SPEC_LAYERS_MAX);
 	for (size_t i = 0; i < count; i++)
 		if (validate_path("root directory", spec_lower(spec, i), err) < 0)
 			return -1;
@@ -380,6 +497,44 @@ static int validate_directories(const struct spec *spec, struct error *err)
 	return 0;
 }
 
+/* Where it listens itself, nothing of the sandbox's can. */
+static int check_gate_port(const struct spec *spec, uint32_t port, struct error *err)
+{
+	struct policy policy = {.count = 0};
+	cleanup_free uint16_t *ports = NULL;
+	bool taken = port == GATE_PORT_DNS;
+
+	if (!spec->allow || policy_add(&policy, "network", spec->allow, err) < 0)
+		return spec->allow ? -1 : 0;
+	for (size_t i = policy_ports(&policy, &ports); i > 0; i--)
+		taken |= ports[i - 1] == port;
+	policy_free(&policy);
+	if (!taken)
+		return 0;
+	error_set(err, 0, "publish: port %u is the gate's inside, with --network allow=", port);
+	return error_hint(err, "let the server listen on another port, and name it as HOSTPORT:PORT");
+}
+
+static int validate_publish(const struct spec *spec, struct error *err)
+{
+	if (spec->publish_count > 0 && spec->network == NETWORK_HOST) {
+		error_set(err, 0, "publish: with the host's network there is nothing to publish");
+		return error_hint(err, "what listens in the sandbox listens on the host then; leave out --publish or --network host");
+	}
+	for (size_t i = 0; i < spec->publish_count; i++) {
+		const struct publish_spec *one = &spec->publish[i];
+
+		if (one->port < 1 || one->port > UINT16_MAX || one->host_port > UINT16_MAX)
+			return error_set(err, 0, "publish: %u:%u: ports go from 1 to 65535", one->host_port, one->port);
+		if (check_gate_port(spec, one->port, err) < 0)
+			return -1;
+		for (size_t j = 0; j < i; j++)
+			if (one->host_port && spec->publish[j].host_port == one->host_port)
+				return error_set(err, 0, "publish: port %u of the host is published twice", one->host_port);
+	}
+	return 0;
+}
+
 int spec_validate(const struct spec *spec, struct error *err)
 {
 	if (validate_lowers(spec, err) < 0 || validate_directories(spec, err) < 0)
@@ -387,6 +542,12 @@ int spec_validate(const struct spec *spec, struct error *err)
 	if (spec->uid > SPEC_ID_MAX || spec->gid > SPEC_ID_MAX)
 		return error_set(err, 0, "user %u:%u: ids inside go from 0 to %d", spec->uid,
 			spec->gid, SPEC_ID_MAX);
+	if ((spec->network == NETWORK_ALLOW) != (spec->allow != NULL))
+		return error_set(err, 0, "network: hosts are allowed with the network \"allow\", and with no other");
+	if (spec->allow && check_rules("network", spec->allow, err) < 0)
+		return -1;
+	if (validate_publish(spec, err) < 0)
+		return -1;
 	if (spec->stop_signal > SPEC_SIGNAL_MAX)
 		return error_set(err, 0, "stop signal: signals go from 1 to %d", SPEC_SIGNAL_MAX);
 	if (!spec->hostname || !spec->hostname[0] || strlen(spec->hostname) > 64)

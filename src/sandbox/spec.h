@@ -36,7 +36,7 @@ enum {
 };
 
 enum root_kind {
-	ROOT_HOST,      /* the host's /usr and a short list of /etc, read-only */
+	ROOT_HOST,      /* the host's /usr and a short list of /etc, read-only; the rest is empty, or an overlay of layers */
 	ROOT_DIRECTORY, /* any directory, under an overlay on a tmpfs */
 	ROOT_IMAGE,	/* the layers of an image, likewise */
 };
@@ -44,6 +44,8 @@ enum root_kind {
 enum network_kind {
 	NETWORK_NONE, /* a network namespace of its own with lo up */
 	NETWORK_HOST, /* the caller's network namespace */
+	NETWORK_PASTA, /* its own, and pasta(1) makes a whole network in it: pasta.h */
+	NETWORK_ALLOW, /* its own, and a gate to the hosts that are named: gate/gate.h */
 };
 
 enum storage_kind {
@@ -55,6 +57,12 @@ enum storage_kind {
 enum mount_kind {
 	MOUNT_BIND,  /* source on the host → target inside */
 	MOUNT_TMPFS, /* an empty tmpfs at target; size_bytes 0: the disk limit */
+};
+
+/* A TCP port of the sandbox's loopback interface that can be reached at one of the host's: gate/publish.h. */
+struct publish_spec {
+	uint32_t host_port; /* 0: any that is free */
+	uint32_t port;
 };
 
 struct mount_spec {
@@ -110,16 +118,24 @@ struct exec_spec {
 	const char *phase; /* "compile" or "run": a literal, for messages and results */
 };
 
-enum { SPEC_EXECS_MAX = 4, SPEC_TMPFS_MAX = 15, SPEC_LAYERS_MAX = 400 };
+enum { SPEC_EXECS_MAX = 4, SPEC_TMPFS_MAX = 15, SPEC_LAYERS_MAX = 400, SPEC_PUBLISH_MAX = 16 };
 
 struct spec {
 	enum root_kind root;
 	char *root_path; /* ROOT_DIRECTORY: absolute; ROOT_IMAGE: the image's name, for messages */
-	char **root_layers; /* ROOT_IMAGE: absolute paths of their trees, the topmost first; NULL-terminated */
+	char **root_layers; /* absolute paths of their trees, the topmost first, NULL-terminated. ROOT_IMAGE: all that there
+			     * are; ROOT_DIRECTORY: those above the directory, or NULL; ROOT_HOST: what a sandbox before
+			     * has left, or NULL */
+	bool resumed; /* the topmost layers are what a sandbox of the same root has left: what is ours in it stays as it is
+		       * there, and only what is missing is made */
+	bool keeps_resolver; /* with resumed: of the name servers as well, as the network is the same */
 	char *root_digest;  /* ROOT_IMAGE: of its manifest, «sha256:…»; for results and for names of caches; or NULL */
 	char **root_env;    /* ROOT_IMAGE: NAME=VALUE that a language's commands begin with; NULL-terminated, or NULL */
 	bool root_read_only;
 	enum network_kind network;
+	char *allow; /* NETWORK_ALLOW: the rules of gate/policy.h, with commas between; else NULL */
+	struct publish_spec publish[SPEC_PUBLISH_MAX]; /* not with NETWORK_HOST */
+	size_t publish_count;
 	char *hostname;
 	uint32_t uid, gid; /* inside */
 	char *home;	   /* absolute path inside; NULL: /root for uid 0, else /home/user */
@@ -150,6 +166,12 @@ struct spec {
 	bool collect_images; /* see run_result.images */
 	bool collect_files;  /* see run_result.kept_files */
 	bool keep_output;    /* with capture: see run_result.kept_fds */
+	/*
+	 * With packages: «FOLDER», which is made for those of a language, or «FOLDER/PART:TARGET», a part that is shown
+	 * at that absolute path, too; NULL-terminated, or NULL.
+	 */
+	char **package_places;
+	bool packages; /* of a session: what is installed later shows at /opt/nsbox/packages (packages/session.h) */
 	bool session; /* no command of its own: they come later (create.h), any number at a time */
 	bool background; /* its commands get about a tenth of the processor time of others that want it, too */
 	bool tty;     /* the commands get a terminal of their own, relayed to the caller's */
@@ -163,6 +185,12 @@ void spec_init(struct spec *spec);
 
 void spec_free(struct spec *spec);
 
+/*
+ * A spec with the root of another, its profile and its cgroup, for other commands: with the defaults for all else, no
+ * mounts and no files.
+ */
+void spec_copy_root(const struct spec *from, struct spec *ret);
+
 /* Appends. Every argument is copied. */
 void spec_add_bind(struct spec *spec, const char *source, const char *target, bool read_only);
 void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes);
@@ -170,6 +198,9 @@ void spec_add_file(
 	struct spec *spec, const char *path, const void *content, size_t length, unsigned mode);
 
 void spec_add_directory(struct spec *spec, const char *path);
+
+/* The first mount at `target`, written as there; NULL: there is none. */
+const struct mount_spec *spec_find_mount(const struct spec *spec, const char *target);
 
 /* Sets one NAME=VALUE in exec->env, in place of an earlier value of NAME. */
 void exec_set_env(struct exec_spec *exec, const char *name, const char *value);
@@ -190,11 +221,41 @@ void exec_add_arg(struct exec_spec *exec, const char *argument);
 size_t spec_lowers_count(const struct spec *spec);
 const char *spec_lower(const struct spec *spec, size_t index);
 
+/* All of them, NULL-terminated: the array is the caller's, the paths are not. */
+char **spec_lowers(const struct spec *spec);
+
+/* Puts the layer with the tree at `tree` (absolute) on top of them. */
+void spec_add_layer(struct spec *spec, const char *tree);
+
 /*
  * The rest of `path` below `directory` (both absolute, and compared name by name), without slashes before it, empty where
  * both are the same; NULL where it is neither.
  */
 const char *spec_path_below(const char *path, const char *directory);
+
+/* Whether the sandbox has a network namespace of its own. */
+static inline bool spec_has_own_network(const struct spec *spec)
+{
+	return spec->network != NETWORK_HOST;
+}
+
+/* Whether there are processes beside it that join that. */
+static inline bool spec_has_helpers(const struct spec *spec)
+{
+	return spec->network == NETWORK_PASTA || spec->publish_count > 0;
+}
+
+/*
+ * Sets the network as options and configuration write it: «none», «allow=RULES», «pasta», «host». `what` names it in errors.
+ * Returns 0, or -1 with *err, and *spec as it was.
+ */
+int spec_set_network(struct spec *spec, const char *what, const char *text, struct error *err);
+
+/* The reverse, malloc'd. */
+char *spec_network_text(const struct spec *spec);
+
+/* What spec_set_network takes, for messages. */
+#define SPEC_NETWORKS "none, allow=HOST[:PORT],..., pasta or host"
 
 /* The home directory inside. */
 const char *spec_home(const struct spec *spec);

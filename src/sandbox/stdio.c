@@ -25,16 +25,17 @@ enum { MEMORY_DEVICES = 1 /* their major number: null, zero, full and their kin 
 
 static const char *const names[3] = {"standard input", "standard output", "standard error"};
 
-static int make_pipe(int ends[2], struct error *err)
+/* One end is ours and never waits: the command can open the pipe too, and be before us. */
+static int make_pipe(int ends[2], int our_end, struct error *err)
 {
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, errno, "making a pipe for the command");
-	return 0;
-}
-
-static int set_nonblocking(int fd)
-{
-	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	if (fcntl(ends[our_end], F_SETFL, O_NONBLOCK) == 0)
+		return 0;
+	error_set(err, errno, "making a pipe for the command");
+	close_fd(&ends[0]);
+	close_fd(&ends[1]);
+	return -1;
 }
 
 /* A duplicate above 2, so that nothing in the child overwrites it when it puts descriptors into place. */
@@ -129,10 +130,9 @@ static int copy_in(struct stdio *stdio, int own, struct error *err)
 	struct relay *relay;
 	int ends[2];
 
-	if (make_pipe(ends, err) < 0)
+	if (make_pipe(ends, 1, err) < 0)
 		return -1;
 	stdio->child[0] = ends[0];
-	set_nonblocking(ends[1]);
 	relay = add_relay(stdio);
 	relay_init(relay, own >= 0 ? own : 0, own >= 0, ends[1], true, RELAY_NONBLOCKING);
 	relay->watched = 0;
@@ -173,16 +173,17 @@ static int copy_out(struct stdio *stdio, int index, bool joined, struct error *e
 	int ends[2];
 
 	if (joined) {
+		for (size_t i = 0; i < stdio->relays_count; i++)
+			stdio->relays[i].has_errors |= stdio->relays[i].number == 1;
 		stdio->child[index] = duplicate(stdio->child[1], err);
 		return stdio->child[index] < 0 ? -1 : 0;
 	}
-	if (make_pipe(ends, err) < 0)
+	if (make_pipe(ends, 0, err) < 0)
 		return -1;
 	stdio->child[index] = ends[1];
-	/* The command can open the pipe for reading too, and be before us: we must not wait then. */
-	set_nonblocking(ends[0]);
 	relay_init(add_relay(stdio), ends[0], true, own >= 0 ? own : index, own >= 0, target);
 	stdio->relays[stdio->relays_count - 1].number = index;
+	stdio->relays[stdio->relays_count - 1].has_errors = index == 2;
 	return 0;
 }
 
@@ -310,6 +311,8 @@ void stdio_give_pipes(struct stdio *stdio, uid_t uid, gid_t gid, gid_t first_len
 		else
 			(void)!fchown(stdio->child[i], uid, gid);
 	}
+	if (stdio->fourth >= 0)
+		(void)!fchown(stdio->fourth, uid, gid);
 }
 
 /*
@@ -386,10 +389,9 @@ static int prepare_stdin(
 	case STDIN_DATA:
 		break;
 	}
-	if (make_pipe(ends, err) < 0)
+	if (make_pipe(ends, 1, err) < 0)
 		return -1;
 	stdio->child[0] = ends[0];
-	set_nonblocking(ends[1]);
 	relay_init_data(add_relay(stdio), exec->stdin_data, exec->stdin_length, ends[1]);
 	return 0;
 }
@@ -399,11 +401,10 @@ static int prepare_capture(struct stdio *stdio, struct error *err)
 	for (int i = 0; i < 2; i++) {
 		int ends[2];
 
-		if (make_pipe(ends, err) < 0)
+		if (make_pipe(ends, 0, err) < 0)
 			return -1;
 		stdio->captured[i] = ends[0];
 		stdio->child[1 + i] = ends[1];
-		set_nonblocking(ends[0]);
 	}
 	return 0;
 }
@@ -427,6 +428,7 @@ void stdio_close_child(struct stdio *stdio)
 {
 	for (int i = 0; i < 3; i++)
 		close_fd(&stdio->child[i]);
+	close_fd(&stdio->fourth);
 }
 
 void stdio_close(struct stdio *stdio)

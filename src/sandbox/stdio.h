@@ -30,6 +30,7 @@ struct exec_spec;
 
 struct stdio {
 	int child[3]; /* what becomes 0, 1, 2 of the command; owned until stdio_close_child */
+	int fourth;   /* what becomes 3, a pipe: likewise; -1: there is none. Only sandbox_start gives it on */
 	bool reopen
 		[3]; /* child[i] is a file or terminal that the child opens anew in its own mount namespace */
 	int captured
@@ -41,7 +42,7 @@ struct stdio {
 	mode_t lender_mode;
 };
 
-#define STDIO_NONE ((struct stdio){.child = {-1, -1, -1}, .captured = {-1, -1}})
+#define STDIO_NONE ((struct stdio){.child = {-1, -1, -1}, .fourth = -1, .captured = {-1, -1}})
 
 /*
  * Makes the descriptors for one command. `capture`: output goes into pipes of ours. `terminal`: the

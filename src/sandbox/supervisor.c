@@ -75,7 +75,7 @@ struct run {
 	int wait_status;    /* of the current command, as the agent said; -1: not said */
 	struct agent_message ended;
 	uint64_t created_us, started_us, deadline_us, tick_us,
-		progress_us, input_end_us; /* CLOCK_MONOTONIC; UINT64_MAX: never */
+		progress_us, input_end_us, watch_us; /* CLOCK_MONOTONIC; UINT64_MAX: never */
 	uint64_t earlier_cpu_user_us, earlier_cpu_system_us; /* of the commands before */
 	uint64_t seen_cpu_user_us,
 		seen_cpu_system_us; /* of the whole sandbox, before we killed it */
@@ -171,6 +171,7 @@ static void stop_ourselves(struct run *run)
 	postpone(&run->deadline_us, lost);
 	postpone(&run->tick_us, lost);
 	postpone(&run->progress_us, lost);
+	postpone(&run->watch_us, lost);
 }
 
 static void serve_signals(struct run *run)
@@ -238,6 +239,7 @@ static void start_clock(struct run *run)
 	run->deadline_us =
 		exec->timeout_ms ? run->started_us + exec->timeout_ms * 1000 : UINT64_MAX;
 	run->tick_us = run->watching ? run->started_us + FIRST_TICK_MS * 1000 : UINT64_MAX;
+	run->watch_us = run->control->watch ? run->started_us : UINT64_MAX;
 	run->progress_us =
 		run->control->progress ? run->started_us + PROGRESS_MS * 1000 : UINT64_MAX;
 }
@@ -275,6 +277,8 @@ static bool take_created(
 	run->state = RUNNING;
 	watch(run);
 	start_clock(run);
+	if (run->control->created)
+		run->control->created(run->control->data, run->result);
 	return true;
 }
 
@@ -450,7 +454,8 @@ enum {
 	POLL_SIGNALS,
 	POLL_CANCEL,
 	POLL_LISTENER,
-	POLL_CAPTURED,
+	POLL_HELPERS,
+	POLL_CAPTURED = POLL_HELPERS + SANDBOX_HELPERS,
 	POLL_RELAYS = POLL_CAPTURED + 2,
 	POLL_MAX = POLL_RELAYS + 5 * RELAY_POLLFDS
 };
@@ -473,6 +478,9 @@ static void fill_pollfds(struct run *run, struct pollfd fds[POLL_MAX])
 		fds[POLL_AGENT].fd = run->sandbox.socket;
 		fds[POLL_LISTENER].fd = run->listener;
 	}
+	/* Of one that ends before, the child knows more. */
+	for (int i = 0; i < SANDBOX_HELPERS && run->state == RUNNING; i++)
+		fds[POLL_HELPERS + i].fd = run->sandbox.helpers[i].pidfd;
 	fds[POLL_SIGNALS].fd = run->signal_fd;
 	fds[POLL_CANCEL].fd = run->control->cancel_fd;
 	for (int i = 0; i < 2; i++)
@@ -517,6 +525,15 @@ static void tick(struct run *run)
 	run->tick_us = now_us() + (uint64_t)run->watcher.next_tick_ms * 1000;
 }
 
+static void look(struct run *run)
+{
+	const struct run_watch *watch = run->control->watch;
+	enum ended_by ended_by = watch->look(watch->data, run->proc_fd, run->exec, &run->watch_us);
+
+	if (ended_by != ENDED_BY_MAX)
+		end_run(run, ended_by);
+}
+
 static void check_input_end(struct run *run, uint64_t now)
 {
 	if (!terminal_input_ended(&run->terminal)) {
@@ -548,6 +565,8 @@ static void serve_clocks(struct run *run)
 	}
 	if (now >= run->tick_us)
 		tick(run);
+	if (run->state != OVER && now >= run->watch_us)
+		look(run);
 	if (now >= run->progress_us)
 		report_progress(run);
 	check_input_end(run, now);
@@ -561,6 +580,8 @@ static uint64_t earliest(const struct run *run)
 		at = run->tick_us;
 	if (run->input_end_us < at)
 		at = run->input_end_us;
+	if (run->watch_us < at)
+		at = run->watch_us;
 	return run->progress_us < at ? run->progress_us : at;
 }
 
@@ -572,6 +593,14 @@ static void serve_listener(struct run *run, short events)
 			run->sandbox.pid, run->exec->refused);
 	else if (events)
 		close_fd(&run->listener); /* nobody is left under the filter */
+}
+
+static void miss_helper(struct run *run, struct helper *helper)
+{
+	char sentence[ERROR_TEXT_MAX];
+
+	helper_tell_end(helper, sentence, sizeof sentence);
+	add_warning(run->result, "%s", sentence);
 }
 
 static void loop(struct run *run)
@@ -588,6 +617,9 @@ static void loop(struct run *run)
 		serve_listener(run, fds[POLL_LISTENER].revents);
 		if (fds[POLL_AGENT].revents)
 			serve_agent(run);
+		for (int i = 0; i < SANDBOX_HELPERS; i++)
+			if (fds[POLL_HELPERS + i].revents)
+				miss_helper(run, &run->sandbox.helpers[i]);
 		if (run->state != OVER && fds[POLL_SIGNALS].revents)
 			serve_signals(run);
 		if (run->state != OVER)
@@ -769,6 +801,8 @@ static void finish_command(struct run *run, const struct rusage *all)
 		exec_take_output(run->exec, run->captures, run->spec->limits.output_bytes);
 	run->exec->speaks_of_refusal = run->words.seen;
 	run->exec->speaks_of_network = run->words.network;
+	run->exec->speaks_of_port = run->words.port;
+	run->exec->speaks_of_package = run->words.package;
 }
 
 /* --- commands --- */
@@ -801,7 +835,7 @@ static int prepare_stdio(struct run *run, struct error *err)
 		    run->index == 0, &run->stdio, err) < 0)
 		return -1;
 	for (size_t i = 0; i < run->stdio.relays_count; i++)
-		if (run->stdio.relays[i].number == STDERR_FILENO)
+		if (run->stdio.relays[i].has_errors)
 			run->stdio.relays[i].words = &run->words;
 	return 0;
 }
@@ -855,12 +889,27 @@ static void collect_files_left(struct run *run)
 		run->result);
 }
 
+/* What was said to the gate has been done when all that could say it are gone. So with what was said to who is outside. */
+static void note_network(struct run *run)
+{
+	if (!run->stopped_by_us)
+		helper_finish(&run->sandbox.helpers[SANDBOX_PUBLISHER], PUBLISH_FINISH_MS);
+	if (!run->sandbox.gate.report)
+		return;
+	if (!run->stopped_by_us)
+		gate_finish(&run->sandbox.gate, &run->sandbox.helpers[SANDBOX_GATE]);
+	helper_end(&run->sandbox.helpers[SANDBOX_GATE]);
+	run->result->network = xcalloc(1, sizeof *run->result->network);
+	report_read(run->sandbox.gate.report, run->result->network);
+}
+
 static void finish(struct run *run)
 {
 	struct rusage all;
 
 	sandbox_kill(&run->sandbox);
 	sandbox_wait(&run->sandbox, &all);
+	note_network(run);
 	stdio_close_child(&run->stdio);
 	drain(run, UINT64_MAX);
 	finish_command(run, &all);
@@ -894,6 +943,7 @@ int sandbox_run(const struct spec *spec, const struct run_control *control, stru
 		.tick_us = UINT64_MAX,
 		.progress_us = UINT64_MAX,
 		.input_end_us = UINT64_MAX,
+		.watch_us = UINT64_MAX,
 	};
 	struct error err = {0};
 

@@ -20,7 +20,7 @@ struct bpf_program {
 };
 
 struct builtin_filter {
-	const char *name; /* "default", "strict", "debug", "essential" */
+	const char *name; /* "default", "strict", "debug", "essential", "root-emulation", "gate-filter" */
 	bool tier2;	  /* memfd_create, memfd_secret and shmget answer ENOSYS */
 	const struct sock_filter *instructions;
 	size_t length;

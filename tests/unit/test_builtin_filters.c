@@ -814,7 +814,34 @@ static void words_are_found_however_they_are_cut(void **state)
 		for (int turn = 0; turn < 5; turn++)
 			refusal_words_add(&words, without[i], strlen(without[i]));
 		refusal_words_add(&words, "", 0);
-		assert_false(words.seen);
+		assert_false(words.seen || words.network || words.port || words.package);
+	}
+}
+
+static void words_are_of_different_things(void **state)
+{
+	static const struct {
+		const char *text;
+		bool network, port, package;
+	} cases[] = {
+		{"curl: (6) Could not resolve host: a.org", true, false, false},
+		{"ConnectionRefusedError: [Errno 111] Connection refused", false, true, false},
+		{"curl: (7) Failed to connect to a.org port 1 after 0 ms: Couldn't connect to server", false, true, false},
+		{"ModuleNotFoundError: No module named 'six'", false, false, true},
+		{"main.go:2:16: cannot find package \"a.org/b\" in any of:", false, false, true},
+		{"main.rs:1:5: error[E0432]: unresolved import `serde`", false, false, true},
+		{"main.c:1:10: error: 'package' undeclared", false, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct refusal_words words = {.seen = false};
+
+		for (const char *at = cases[i].text; *at; at++)
+			refusal_words_add(&words, at, 1);
+		assert_int_equal(words.network, cases[i].network);
+		assert_int_equal(words.port, cases[i].port);
+		assert_int_equal(words.package, cases[i].package);
 	}
 }
 
@@ -858,6 +885,7 @@ int main(void)
 		cmocka_unit_test(joined_filters_answer_as_several),
 		cmocka_unit_test(what_is_too_long_is_not_joined),
 		cmocka_unit_test(words_are_found_however_they_are_cut),
+		cmocka_unit_test(words_are_of_different_things),
 		cmocka_unit_test(refusals_are_told_apart_by_what_tells),
 	};
 
