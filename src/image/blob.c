@@ -206,23 +206,31 @@ void blob_close(const struct store *store, struct blob *blob)
 	blob->hash = NULL;
 }
 
-int blob_read(const struct store *store, const struct descriptor *descriptor, size_t max,
-	char **ret, size_t *ret_length, struct error *err)
+int blob_read(const struct store *store, const char *digest, size_t max, char **ret, size_t *ret_length,
+	struct error *err)
 {
-	cleanup_close int fd = open_whole(store, descriptor);
-	cleanup_free char *text = NULL;
-	char digest[DIGEST_SIZE];
+	char name[STORE_NAME_MAX], own[DIGEST_SIZE];
+	cleanup_close int fd =
+		openat(store->fd, store_blob_name(digest, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	char *text;
 
-	if (fd < 0 && errno == ENOENT)
-		return 1;
 	if (fd < 0 || read_fd_whole(fd, max, &text, ret_length) < 0)
-		return error_set(err, errno, "reading %.19s from the store", descriptor->digest);
-	digest_of(text, *ret_length, digest);
-	if (strcmp(digest, descriptor->digest) != 0)
-		return error_set(err, 0, "%.19s in the store %s is damaged", descriptor->digest,
-			store->path);
+		return error_set(err, errno, "%s/%s", store->path, name);
+	digest_of(text, *ret_length, own);
+	if (strcmp(own, digest) != 0) {
+		free(text);
+		return error_set(err, 0, "%.19s in the store %s is damaged", digest, store->path);
+	}
 	*ret = text;
-	text = NULL;
+	return 0;
+}
+
+int blob_adopt(const struct store *store, const char *name, const char *digest, struct error *err)
+{
+	char place[STORE_NAME_MAX];
+
+	if (renameat(store->fd, name, store->fd, store_blob_name(digest, place)) < 0)
+		return error_set(err, errno, "moving %.19s to its place in the store", digest);
 	return 0;
 }
 

@@ -59,13 +59,19 @@ int blob_finish(const struct store *store, struct blob *blob, struct error *err)
 /* What has come stays in tmp for the next time. */
 void blob_close(const struct store *store, struct blob *blob);
 
-/* A whole document: reads the blob of `descriptor` from the store into *ret (malloc'd, with a NUL). Returns 1 where it is not there. */
-int blob_read(const struct store *store, const struct descriptor *descriptor, size_t max,
-	char **ret, size_t *ret_length, struct error *err);
+/*
+ * A whole document: reads the blob `digest` from the store, checked against that, into *ret (malloc'd, with a NUL).
+ * One that is not there is ENOENT in err->errnum.
+ */
+int blob_read(const struct store *store, const char *digest, size_t max, char **ret, size_t *ret_length,
+	struct error *err);
 
 /* Writes a document into the store. Its digest is put into *ret. */
 int blob_store(const struct store *store, const void *data, size_t length, char ret[DIGEST_SIZE],
 	struct error *err);
+
+/* Makes a file of tmp (store_make_file) the blob `digest`, which the caller has computed of all that is in it. */
+int blob_adopt(const struct store *store, const char *name, const char *digest, struct error *err);
 
 /* «sha256:…» of a hash's 32 bytes, and of `length` bytes of data. */
 void digest_format(const unsigned char hash[static 32], char ret[DIGEST_SIZE]);

@@ -363,7 +363,7 @@ static int sweep_temporary(void *data, const char *directory, const char *name, 
 
 	(void)err;
 	if (strncmp(name, "layer-", 6) != 0 && strncmp(name, "gone-", 5) != 0 &&
-		strncmp(name, "record-", 7) != 0 && !is_needless_part(store, name))
+		strncmp(name, "record-", 7) != 0 && strncmp(name, "blob-", 5) != 0 && !is_needless_part(store, name))
 		return 0;
 	fd = openat(store->fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)

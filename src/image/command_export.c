@@ -21,11 +21,12 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/parse.h"
 
 static const char help[] =
 	"Usage: nsbox images export NAME[:TAG] DIR\n"
 	"Writes an image to the directory DIR, which is made, as an OCI image layout (image-layout.md): skopeo, umoci,\n"
-	"podman and nsbox images import read it.\n"
+	"podman and nsbox images import read it. tar -C DIR -cf FILE.tar . makes an archive of that.\n"
 	"\n"
 	"  -h, --help   print this help\n";
 
@@ -216,6 +217,27 @@ static int export_image(const char *name, const char *path, struct error *err)
 	return r < 0 ? error_context(err, "exporting %s", name) : 0;
 }
 
+/* Whoever gives such a name wants a file, and would find a directory. */
+static bool is_for_archive(const char *path)
+{
+	static const char *const ends[] = {".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.zst", ".tar.bz2"};
+	size_t length = strlen(path);
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (length >= strlen(ends[i]) && strcmp(path + length - strlen(ends[i]), ends[i]) == 0)
+			return true;
+	return strcmp(path, "-") == 0;
+}
+
+static int refuse_archive(const char *path, struct error *err)
+{
+	char buffer[QUOTED_MAX];
+
+	return error_set(err, 0,
+		"nsbox images export makes a directory, and no archive as %s: name a directory, and make one of that with tar -C DIR -cf FILE.tar .",
+		quoted(path, buffer));
+}
+
 int command_export(int argc, char **argv)
 {
 	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
@@ -234,6 +256,8 @@ int command_export(int argc, char **argv)
 	if (argc - optind != 2)
 		error_set(&err, 0,
 			"nsbox images export takes a name and a directory; see nsbox images export --help");
+	else if (is_for_archive(argv[optind + 1]))
+		refuse_archive(argv[optind + 1], &err);
 	else if (export_image(argv[optind], argv[optind + 1], &err) == 0)
 		return 0;
 	return failed(&err);

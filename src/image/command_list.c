@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "image/change.h"
 #include "image/commands.h"
 #include "image/record.h"
+#include "packages/packages.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
@@ -19,9 +21,10 @@ static const char ls_help[] =
 	"Usage: nsbox images ls [OPTION]…\n"
 	"Lists the images: name, platform, size of what was pulled, when that was, digest of the manifest.\n"
 	"\n"
-	"  -q, --quiet  print the names and nothing else\n"
-	"      --json   print an array of objects\n"
-	"  -h, --help   print this help\n";
+	"  -q, --quiet     print the names and nothing else\n"
+	"      --json      print an array of objects\n"
+	"      --packages  list installed packages instead: size, how long they were not used, root, manager and names\n"
+	"  -h, --help      print this help\n";
 
 static const char inspect_help[] =
 	"Usage: nsbox images inspect [OPTION]… NAME[:TAG]\n"
@@ -30,7 +33,7 @@ static const char inspect_help[] =
 	"  -h, --help   print this help\n";
 
 struct listing {
-	bool quiet, json, any;
+	bool quiet, json, packages, any;
 	json_t *list;
 };
 
@@ -72,7 +75,7 @@ static int show(void *data, const struct image_record *record)
 static int parse_options(int argc, char **argv, struct listing *ret, struct error *err)
 {
 	static const struct option longs[] = {{"quiet", no_argument, NULL, 'q'},
-		{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+		{"json", no_argument, NULL, 'j'}, {"packages", no_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "qh", longs, NULL)) != -1)
@@ -83,6 +86,9 @@ static int parse_options(int argc, char **argv, struct listing *ret, struct erro
 		case 'j':
 			ret->json = true;
 			break;
+		case 'p':
+			ret->packages = true;
+			break;
 		case 'h':
 			return 1;
 		default:
@@ -91,11 +97,74 @@ static int parse_options(int argc, char **argv, struct listing *ret, struct erro
 	return 0;
 }
 
+/* «requests, six» */
+static void print_names(const json_t *names)
+{
+	const json_t *name;
+	size_t i;
+
+	json_array_foreach(names, i, name)
+		printf("%s%s", i ? ", " : "", json_string_value(name) ?: "");
+	putchar('\n');
+}
+
+/* «3d», «5h», «12m» */
+static const char *age_text(uint64_t seconds, char buffer[32])
+{
+	uint64_t minutes = seconds / 60;
+
+	if (minutes >= 48 * 60)
+		snprintf(buffer, 32, "%" PRIu64 "d", minutes / (24 * 60));
+	else if (minutes >= 2 * 60)
+		snprintf(buffer, 32, "%" PRIu64 "h", minutes / 60);
+	else
+		snprintf(buffer, 32, "%" PRIu64 "m", minutes);
+	return buffer;
+}
+
+static void show_packages(void *data, const char *key, const char *about, uint64_t unused_s)
+{
+	json_t *object = json_loads(about, 0, NULL);
+	const char *manager = json_string_value(json_object_get(object, "manager"));
+	const char *root = json_string_value(json_object_get(object, "root"));
+	struct listing *listing = data;
+	char size[BYTES_TEXT_MAX], age[32];
+
+	if (listing->json && json_is_object(object)) {
+		json_object_set_new(object, "key", json_string(key));
+		json_object_set_new(object, "unused_s", json_integer((json_int_t)unused_s));
+		json_array_append(listing->list, object);
+	} else if (listing->quiet) {
+		puts(key);
+	} else if (!listing->json) {
+		if (!listing->any)
+			printf("%-10s %9s %7s  %-30s %s\n", "MANAGER", "SIZE", "UNUSED", "ROOT", "PACKAGES");
+		listing->any = true;
+		printf("%-10s %9s %7s  %-30s ", manager ?: "",
+			bytes_text((unsigned long long)json_integer_value(json_object_get(object, "bytes")), size),
+			age_text(unused_s, age), root ?: "");
+		print_names(json_object_get(object, "packages"));
+	}
+	json_decref(object);
+}
+
+static int list_images(struct listing *listing, struct error *err)
+{
+	struct store store;
+	int r = store_open(false, &store, err);
+
+	/* A store that is not there yet has no images. */
+	if (r == 0) {
+		r = store_list(&store, show, listing, err);
+		store_close(&store);
+	}
+	return r;
+}
+
 int command_ls(int argc, char **argv)
 {
 	struct listing listing = {0};
 	struct error err = {0};
-	struct store store;
 	int r = parse_options(argc, argv, &listing, &err);
 
 	if (r > 0) {
@@ -105,15 +174,11 @@ int command_ls(int argc, char **argv)
 	if (r == 0 && optind < argc)
 		r = error_set(
 			&err, 0, "nsbox images ls takes no arguments; see nsbox images ls --help");
-	if (r < 0 || (r = store_open(false, &store, &err)) < 0)
+	if (r < 0)
 		return failed(&err);
 	listing.list = listing.json ? json_array() : NULL;
-	/* A store that is not there yet has no images. */
-	if (r == 0) {
-		r = store_list(&store, show, &listing, &err);
-		store_close(&store);
-	}
-	if (listing.json) {
+	r = listing.packages ? packages_list(show_packages, &listing, &err) : list_images(&listing, &err);
+	if (listing.json && r >= 0) {
 		json_dumpf(listing.list, stdout, JSON_INDENT(2));
 		putchar('\n');
 		json_decref(listing.list);

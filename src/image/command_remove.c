@@ -8,7 +8,9 @@
 #include "image/change.h"
 #include "image/commands.h"
 #include "image/record.h"
+#include "image/snapshots.h"
 #include "image/storage.h"
+#include "packages/packages.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
@@ -20,7 +22,8 @@ static const char rm_help[] =
 
 static const char prune_help[] =
 	"Usage: nsbox images prune [OPTION]…\n"
-	"Removes what no image needs: layers, blobs, what was begun and not finished, and the files of sessions that died.\n"
+	"Removes what no image needs: layers, blobs, what was begun and not finished, the files of sessions that died; and\n"
+	"installed packages that no sandbox has.\n"
 	"\n"
 	"      --all    forget all images first\n"
 	"  -h, --help   print this help\n";
@@ -121,6 +124,38 @@ static void sweep_sessions(void)
 			count == 1 ? "does" : "do");
 }
 
+/* Of snapshots that were removed, or not finished, what no session is over. */
+static void sweep_snapshots(void)
+{
+	struct error unimportant;
+	struct snapshots snapshots;
+	unsigned count;
+
+	if (snapshots_open(false, &snapshots, &unimportant) != 0)
+		return;
+	count = snapshots_sweep(&snapshots, 0);
+	snapshots_close(&snapshots);
+	if (count)
+		printf("removed %u layer%s that no snapshot and no session needs\n", count, count == 1 ? "" : "s");
+}
+
+static int prune_packages(void)
+{
+	struct packages_pruned pruned;
+	char size[BYTES_TEXT_MAX];
+	struct error err = {0};
+
+	if (packages_prune(&pruned, &err) < 0)
+		return failed(&err);
+	if (pruned.layers)
+		printf("removed %u set%s of installed packages: %s\n", pruned.layers, pruned.layers == 1 ? "" : "s",
+			bytes_text(pruned.bytes, size));
+	if (pruned.in_use)
+		printf("%u set%s of packages %s in use by sandboxes that run, and stay until the next prune\n", pruned.in_use,
+			pruned.in_use == 1 ? "" : "s", pruned.in_use == 1 ? "is" : "are");
+	return 0;
+}
+
 int command_prune(int argc, char **argv)
 {
 	struct pruned pruned;
@@ -147,5 +182,6 @@ int command_prune(int argc, char **argv)
 		return r < 0 ? failed(&err) : r;
 	say_pruned(&pruned);
 	sweep_sessions();
-	return 0;
+	sweep_snapshots();
+	return prune_packages();
 }

@@ -14,6 +14,7 @@ enum { EXIT_FAILED = 125 };
 int command_pull(int argc, char **argv);
 int command_import(int argc, char **argv);
 int command_export(int argc, char **argv);
+int command_commit(int argc, char **argv);
 int command_ls(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_rm(int argc, char **argv);

@@ -378,20 +378,8 @@ static int describe_layer(
 static int store_manifest(const struct import *import, const struct manifest *manifest,
 	char ret_digest[DIGEST_SIZE], struct error *err)
 {
-	json_t *layers = json_array(), *root;
-	cleanup_free char *text = NULL;
+	cleanup_free char *text = manifest_format(manifest);
 
-	for (size_t i = 0; i < manifest->count; i++)
-		json_array_append_new(layers, json_pack("{s:s, s:s, s:I}", "mediaType",
-						      media_layer_type(manifest->entries[i].media),
-						      "digest", manifest->entries[i].digest, "size",
-						      (json_int_t)manifest->entries[i].size));
-	root = json_pack("{s:i, s:s, s:{s:s, s:s, s:I}, s:o}", "schemaVersion", 2, "mediaType",
-		"application/vnd.oci.image.manifest.v1+json", "config", "mediaType",
-		"application/vnd.oci.image.config.v1+json", "digest", manifest->config.digest,
-		"size", (json_int_t)manifest->config.size, "layers", layers);
-	text = json_dumps(root, JSON_COMPACT);
-	json_decref(root);
 	return text ? blob_store(import->store, text, strlen(text), ret_digest, err)
 		    : error_set(err, ENOMEM, "writing a manifest");
 }

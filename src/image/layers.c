@@ -8,8 +8,11 @@
 #define _GNU_SOURCE
 #include "image/layers.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +21,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "sandbox/mounts.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
+#include "util/file.h"
 
 enum { LINKS_MAX = 40 /* as in the kernel */ };
 
@@ -29,6 +34,8 @@ struct walk {
 	bool *part;        /* which layers have a part in the place */
 	char at[PATH_MAX]; /* the place, without a slash at its end; empty: the root */
 	unsigned links;    /* that were followed */
+	size_t layer;      /* that has what was looked up last, and */
+	char *name;        /* its name in the place; owned */
 };
 
 /* What a name is. */
@@ -41,13 +48,20 @@ static bool is_opaque(const char *directory)
 	return lgetxattr(directory, "user.overlay.opaque", &value, 1) == 1 && value == 'y';
 }
 
-static enum found classify(const struct stat *st)
+static bool is_marked(const char *file, const struct stat *st)
+{
+	char value;
+
+	return S_ISREG(st->st_mode) && st->st_size == 0 && lgetxattr(file, "user.overlay.whiteout", &value, 1) >= 0;
+}
+
+static enum found classify(const char *file, const struct stat *st)
 {
 	if (S_ISDIR(st->st_mode))
 		return DIRECTORY;
 	if (S_ISLNK(st->st_mode))
 		return LINK;
-	if (S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0))
+	if ((S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0)) || is_marked(file, st))
 		return NOTHING; /* a whiteout */
 	return S_ISREG(st->st_mode) && (st->st_mode & 0111) ? PROGRAM : OTHER;
 }
@@ -60,6 +74,8 @@ static enum found look_up(struct walk *walk, const char *name, char **ret_link)
 	enum found found = NOTHING;
 	bool lowest = false; /* nothing of the layers that follow shows */
 
+	free(walk->name);
+	walk->name = xstrdup(name);
 	for (size_t i = 0; i < walk->count; i++) {
 		cleanup_free char *file = NULL;
 		enum found here;
@@ -71,9 +87,10 @@ static enum found look_up(struct walk *walk, const char *name, char **ret_link)
 		walk->part[i] = false;
 		if (lowest || lstat(file, &st) < 0)
 			continue;
-		here = classify(&st);
+		here = classify(file, &st);
 		if (found != DIRECTORY)
 			found = here;
+		walk->layer = i;
 		if (here == LINK && found == LINK) {
 			char target[PATH_MAX];
 			ssize_t n = readlink(file, target, sizeof target);
@@ -146,13 +163,122 @@ static enum found follow(struct walk *walk, const char *path)
 	return *path ? NOTHING : found;
 }
 
-bool layers_have_program(char *const *layers, const char *path)
+static struct walk begin(char *const *layers)
 {
 	struct walk walk = {.layers = layers};
-	cleanup_free bool *part = NULL;
 
 	while (layers && layers[walk.count])
 		walk.count++;
-	part = walk.part = xcalloc(walk.count + 1, sizeof *walk.part);
-	return follow(&walk, path) == PROGRAM;
+	walk.part = xcalloc(walk.count + 1, sizeof *walk.part);
+	return walk;
+}
+
+static void end(struct walk *walk)
+{
+	free(walk->part);
+	free(walk->name);
+}
+
+bool layers_have_program(char *const *layers, const char *path)
+{
+	struct walk walk = begin(layers);
+	enum found found = follow(&walk, path);
+
+	end(&walk);
+	return found == PROGRAM;
+}
+
+/* What a name leads to is opened by descriptors, so that nothing that is exchanged meanwhile leads out of the layer. */
+static int open_in_layer(const struct walk *walk, size_t layer, const char *name, int flags)
+{
+	cleanup_close int top = open(walk->layers[layer], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_free char *path = xasprintf(".%s/%s", walk->at, name);
+
+	return top < 0 ? -1 : open_in_root(top, path, flags, 0, RESOLVE_NO_SYMLINKS);
+}
+
+struct names {
+	char **shown; /* NULL-terminated */
+	char **known; /* those, and what is hidden by whiteouts; likewise */
+	size_t shown_count, known_count;
+};
+
+static void add_name(char ***list, size_t *count, const char *name)
+{
+	*list = xrealloc(*list, *count + 2, sizeof **list);
+	(*list)[(*count)++] = xstrdup(name);
+	(*list)[*count] = NULL;
+}
+
+static bool is_known(const struct names *names, const char *name)
+{
+	for (size_t i = 0; i < names->known_count; i++)
+		if (strcmp(names->known[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void add_names_of(const struct walk *walk, size_t layer, struct names *names)
+{
+	int fd = open_in_layer(walk, layer, ".", O_RDONLY | O_DIRECTORY);
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+
+	if (!stream)
+		close_fd(&fd);
+	while (stream && (entry = readdir(stream))) {
+		cleanup_free char *file = xasprintf("%s%s/%s", walk->layers[layer], walk->at, entry->d_name);
+		struct stat st;
+
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+			is_known(names, entry->d_name) || lstat(file, &st) < 0)
+			continue;
+		add_name(&names->known, &names->known_count, entry->d_name);
+		if (classify(file, &st) != NOTHING)
+			add_name(&names->shown, &names->shown_count, entry->d_name);
+	}
+	if (stream)
+		closedir(stream);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char **layers_list_names(char *const *layers, const char *path)
+{
+	struct walk walk = begin(layers);
+	struct names names = {.shown = xcalloc(1, sizeof *names.shown)};
+
+	if (follow(&walk, path) == DIRECTORY)
+		for (size_t i = 0; i < walk.count; i++)
+			if (walk.part[i])
+				add_names_of(&walk, i, &names);
+	end(&walk);
+	if (names.shown_count > 1)
+		qsort(names.shown, names.shown_count, sizeof *names.shown, compare_names);
+	strings_free(names.known);
+	return names.shown;
+}
+
+char *layers_read_file(char *const *layers, const char *path, size_t max, size_t *ret_length)
+{
+	struct walk walk = begin(layers);
+	enum found found = follow(&walk, path);
+	cleanup_close int fd = -1;
+	char *content = NULL;
+	struct stat st;
+
+	errno = ENOENT;
+	if (found == PROGRAM || found == OTHER)
+		fd = open_in_layer(&walk, walk.layer, walk.name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	end(&walk);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return NULL;
+	if (!S_ISREG(st.st_mode)) {
+		errno = ENOENT;
+		return NULL;
+	}
+	return read_fd_whole(fd, max, &content, ret_length) < 0 ? NULL : content;
 }

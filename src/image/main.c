@@ -39,6 +39,7 @@ static const struct {
 	{"pull", command_pull},
 	{"import", command_import},
 	{"export", command_export},
+	{"commit", command_commit}, /* nsbox session commit starts it */
 	{"ls", command_ls},
 	{"inspect", command_inspect},
 	{"rm", command_rm},
@@ -70,7 +71,8 @@ static int unknown(const char *name)
 	fprintf(stderr, "nsbox: there is no command %s of nsbox images; there are: ",
 		quoted(name, buffer));
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		fprintf(stderr, "%s%s", i ? ", " : "", commands[i].name);
+		if (commands[i].function != command_commit)
+			fprintf(stderr, "%s%s", i ? ", " : "", commands[i].name);
 	fprintf(stderr, "; see nsbox images --help\n");
 	return EXIT_FAILED;
 }

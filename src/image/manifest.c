@@ -252,6 +252,28 @@ void manifest_free(struct manifest *manifest)
 	*manifest = (struct manifest){0};
 }
 
+static json_t *describe(const char *type, const struct descriptor *descriptor)
+{
+	return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", descriptor->digest, "size",
+		(json_int_t)descriptor->size);
+}
+
+char *manifest_format(const struct manifest *manifest)
+{
+	json_t *layers = json_array(), *root;
+	char *text;
+
+	for (size_t i = 0; i < manifest->count; i++)
+		json_array_append_new(layers,
+			describe(media_layer_type(manifest->entries[i].media), &manifest->entries[i]));
+	root = json_pack("{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType",
+		"application/vnd.oci.image.manifest.v1+json", "config",
+		describe("application/vnd.oci.image.config.v1+json", &manifest->config), "layers", layers);
+	text = json_dumps(root, JSON_COMPACT);
+	json_decref(root);
+	return text;
+}
+
 /* What an index offers, for a message; attestations say «unknown/unknown». */
 static void list_platforms(const struct manifest *index, char *text, size_t size)
 {

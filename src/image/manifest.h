@@ -82,6 +82,9 @@ int manifest_parse(const char *json, size_t length, const char *content_type, co
 
 void manifest_free(struct manifest *manifest);
 
+/* The text of an image's manifest, malloc'd. */
+char *manifest_format(const struct manifest *manifest);
+
 /* The entry of an index that runs best on `wanted`. An error lists what there is instead. */
 int index_choose(const struct manifest *index, const struct platform *wanted, const char *origin,
 	const struct descriptor **ret, struct error *err);

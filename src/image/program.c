@@ -105,5 +105,7 @@ int image_program_run(char **argv, int output_to_stderr, struct error *err)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return error_set(err, errno, "waiting for %s", name);
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	if (!WIFSIGNALED(status))
+		return WEXITSTATUS(status);
+	return error_set(err, 0, "%s was ended by the signal SIG%s", name, sigabbrev_np(WTERMSIG(status)) ?: "?");
 }

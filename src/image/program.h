@@ -28,7 +28,7 @@ pid_t image_program_start(char **argv, int output, int errors, struct error *err
 
 /*
  * Runs it and waits. Its standard output is ours, or our standard error with `output_to_stderr`. Returns its exit
- * status, 128 + N for signal N, or -1.
+ * status, or -1, also where a signal ended it.
  */
 int image_program_run(char **argv, int output_to_stderr, struct error *err);
 

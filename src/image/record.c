@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -217,27 +216,6 @@ static int make_parents(const struct store *store, const char *name)
 	return 0;
 }
 
-/* A new file in tmp, locked, so that nobody takes it for one that was left; its name is put into ret. */
-static int make_file(const struct store *store, char ret[STORE_NAME_MAX])
-{
-	char path[PATH_MAX + 32];
-	struct stat st;
-
-	for (;;) {
-		cleanup_close int fd = -1;
-
-		snprintf(path, sizeof path, "%s/tmp/record-XXXXXX", store->path);
-		fd = mkostemp(path, O_CLOEXEC);
-		if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
-			return -1;
-		/* Who tidied up may have been faster. */
-		if (st.st_nlink == 0)
-			continue;
-		snprintf(ret, STORE_NAME_MAX, "tmp/%s", strrchr(path, '/') + 1);
-		return move_fd(&fd);
-	}
-}
-
 int record_save(const struct store *store, const struct image_record *record, struct error *err)
 {
 	char name[STORE_IMAGE_NAME_MAX], new[STORE_NAME_MAX];
@@ -249,7 +227,7 @@ int record_save(const struct store *store, const struct image_record *record, st
 	if (!text)
 		return error_set(err, 0, "the image's configuration has text that is not UTF-8");
 	store_image_name(&record->reference, name);
-	fd = make_file(store, new);
+	fd = store_make_file(store, "record", new);
 	if (fd < 0)
 		return error_set(err, errno, "making a file in %s/tmp", store->path);
 	if (write_whole(fd, text, strlen(text)) < 0 || write_whole(fd, "\n", 1) < 0 ||

@@ -49,6 +49,13 @@ uint64_t storage_floor_bytes(int fd)
 	return floor < FLOOR_MAX ? floor : FLOOR_MAX;
 }
 
+bool storage_files_low(int fd)
+{
+	struct statfs status;
+
+	return fstatfs(fd, &status) == 0 && status.f_ffree < status.f_files / FLOOR_PART;
+}
+
 bool storage_tells_late(int fd)
 {
 	struct statfs status;
@@ -56,13 +63,13 @@ bool storage_tells_late(int fd)
 	return fstatfs(fd, &status) == 0 && status.f_type == BTRFS_SUPER_MAGIC;
 }
 
-static int check_disk(int fd, const char *path, struct error *err)
+static int check_disk(int fd, const char *path, bool on_disk, struct error *err)
 {
 	struct statfs status;
 
 	if (fstatfs(fd, &status) < 0)
 		return error_set(err, errno, "%s", path);
-	if (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC)
+	if (on_disk && (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC))
 		return error_set(err, 0, "%s is in memory itself", path);
 	if (storage_free_bytes(fd) <= storage_floor_bytes(fd))
 		return error_set(err, 0, "the disk of %s has less free than has to stay free for others", path);
@@ -88,6 +95,17 @@ static int open_locked(int sessions, const char *name)
 	return move_fd(&fd);
 }
 
+static int make_space(struct storage *storage, struct error *err)
+{
+	if (mkdirat(storage->folder, "space", 0755) < 0)
+		return error_set(err, errno, "making %s", storage->path);
+	storage->space = openat(storage->folder, "space", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* mkdir is subject to the umask, and a folder's default list of access rights is inherited. */
+	if (storage->space < 0 || fchmod(storage->space, 0755) < 0)
+		return error_set(err, errno, "making %s", storage->path);
+	return 0;
+}
+
 static int make_folder(struct storage *storage, struct error *err)
 {
 	for (int i = 0; i < TRIES && storage->folder < 0; i++) {
@@ -99,13 +117,7 @@ static int make_folder(struct storage *storage, struct error *err)
 	}
 	if (storage->folder < 0)
 		return error_set(err, errno, "making %s", storage->path);
-	if (mkdirat(storage->folder, "space", 0755) < 0)
-		return error_set(err, errno, "making %s", storage->path);
-	storage->space = openat(storage->folder, "space", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	/* mkdir is subject to the umask, and a folder's default list of access rights is inherited. */
-	if (storage->space < 0 || fchmod(storage->space, 0755) < 0)
-		return error_set(err, errno, "making %s", storage->path);
-	return 0;
+	return make_space(storage, err);
 }
 
 static int open_sessions(const struct store *store, struct error *err)
@@ -118,7 +130,7 @@ static int open_sessions(const struct store *store, struct error *err)
 	return fd < 0 ? error_set(err, errno, "%s/sessions", store->path) : fd;
 }
 
-int storage_make(const char *name, struct storage *ret, struct error *err)
+int storage_make(const char *name, bool on_disk, struct storage *ret, struct error *err)
 {
 	struct storage storage = STORAGE_NONE;
 	struct store store;
@@ -127,7 +139,7 @@ int storage_make(const char *name, struct storage *ret, struct error *err)
 	if (store_open(true, &store, err) < 0)
 		return -1;
 	snprintf(storage.name, sizeof storage.name, "%s", name);
-	r = check_disk(store.fd, store.path, err);
+	r = check_disk(store.fd, store.path, on_disk, err);
 	if (r == 0 && snprintf(storage.path, PATH_MAX, "%s/sessions/%s/space", store.path, name) >= PATH_MAX)
 		r = error_set(err, ENAMETOOLONG, "%s", store.path);
 	if (r == 0)
@@ -141,6 +153,48 @@ int storage_make(const char *name, struct storage *ret, struct error *err)
 		storage_remove(&storage, UINT64_MAX);
 	storage_close(&storage);
 	return -1;
+}
+
+/* --- beginning anew --- */
+
+/* Into `old`, by a name that nothing there has. There may be no space any more. */
+static int move_space(const struct storage *storage, int old)
+{
+	char name[16];
+
+	/* The code may have changed its mode, and it gets another parent. */
+	if (fchmodat(storage->folder, "space", 0700, 0) < 0 && errno != ENOENT)
+		return -1;
+	for (unsigned i = 0;; i++) {
+		snprintf(name, sizeof name, "%u", i);
+		if (renameat2(storage->folder, "space", old, name, RENAME_NOREPLACE) == 0 || errno == ENOENT)
+			return 0;
+		if (errno != EEXIST)
+			return -1;
+	}
+}
+
+int storage_renew(struct storage *storage, uint64_t budget_us, int *ret_old, struct error *err)
+{
+	*ret_old = -1;
+	close_fd(&storage->space);
+	/* What an earlier one has left there is removed with it. */
+	if (mkdirat(storage->folder, "old", 0700) < 0 && errno != EEXIST)
+		return error_set(err, errno, "making %s", storage->path);
+	*ret_old = openat(storage->folder, "old", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*ret_old < 0)
+		return error_set(err, errno, "%s", storage->path);
+	if (move_space(storage, *ret_old) < 0)
+		return error_set(err, errno, "emptying %s", storage->path);
+	if (discard_content(*ret_old, budget_us) == 0)
+		close_fd(ret_old);
+	return make_space(storage, err);
+}
+
+void storage_remove_old(const struct storage *storage, int old)
+{
+	if (discard_content(old, UINT64_MAX) == 0)
+		unlinkat(storage->folder, "old", AT_REMOVEDIR);
 }
 
 /* --- removing --- */
@@ -212,10 +266,11 @@ bool storage_has_dead(int sessions)
 	return found;
 }
 
+/* Each session counts once: ID.packages is of the same as ID. */
 static bool remove_dead(void *data, int sessions, const char *name, int fd)
 {
 	if (discard_content(fd, UINT64_MAX) == 0 && unlinkat(sessions, name, AT_REMOVEDIR) == 0)
-		++*(unsigned *)data;
+		*(unsigned *)data += !strchr(name, '.');
 	return true;
 }
 

@@ -7,6 +7,7 @@
  *
  *     sessions/ID/             locked (flock(2)) by the session's supervisor as long as that lives
  *     sessions/ID/space/       what the sandbox has, and all that it makes; as root the sandbox's ids own it
+ *     sessions/ID.packages/    likewise: space/ has the packages that are installed for it (packages/session.h)
  *
  * A folder that nobody has locked is a dead session's, and is removed by whoever finds it. What is in one is a
  * stranger's: it is looked into with descriptors, never through links, and only when the sandbox is gone.
@@ -33,15 +34,23 @@ struct storage {
 uint64_t storage_free_bytes(int fd);
 uint64_t storage_free_files(int fd); /* 0 where the file system has no number of them */
 uint64_t storage_floor_bytes(int fd);
+bool storage_files_low(int fd); /* less than 5 % of the files that the file system can have are free */
 
 /* Whether its file system tells of what was written, or removed, only once that has come to the disk, as btrfs does. */
 bool storage_tells_late(int fd);
 
 /*
- * Makes the folder of a new session, in a store that is made where it is missing. Fails where the store is in memory
- * itself, or its disk is as good as full.
+ * Makes the folder of a new session, in a store that is made where it is missing. Fails where the disk is as good as full,
+ * and, with `on_disk`, where the store is in memory itself.
  */
-int storage_make(const char *name, struct storage *ret, struct error *err);
+int storage_make(const char *name, bool on_disk, struct storage *ret, struct error *err);
+
+/*
+ * The space, of which something may have been taken away, or it itself, is empty again; what was in it and takes longer
+ * than `budget_us` to be removed is beside it as *ret_old, a descriptor, else -1: storage_remove_old.
+ */
+int storage_renew(struct storage *storage, uint64_t budget_us, int *ret_old, struct error *err);
+void storage_remove_old(const struct storage *storage, int old);
 
 /*
  * Removes it with all that is in it, for at most `budget_us` microseconds. Returns 1 where that was not enough: it can be
@@ -59,7 +68,7 @@ int storage_open_all(void);
 /* Whether any of the folders is a dead session's. */
 bool storage_has_dead(int sessions);
 
-/* Removes all that are. Returns how many. */
+/* Removes all that are. Returns of how many sessions on disk. */
 unsigned storage_sweep(int sessions);
 
 #endif

@@ -142,6 +142,26 @@ const char *store_layer_name(const char *chain_id, char buffer[STORE_NAME_MAX])
 	return buffer;
 }
 
+int store_make_file(const struct store *store, const char *prefix, char ret[STORE_NAME_MAX])
+{
+	char path[PATH_MAX + STORE_NAME_MAX];
+	struct stat st;
+
+	for (;;) {
+		cleanup_close int fd = -1;
+
+		snprintf(path, sizeof path, "%s/tmp/%s-XXXXXX", store->path, prefix);
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
+			return -1;
+		/* Who tidied up may have been faster. */
+		if (st.st_nlink == 0)
+			continue;
+		snprintf(ret, STORE_NAME_MAX, "tmp/%s", strrchr(path, '/') + 1);
+		return move_fd(&fd);
+	}
+}
+
 const char *store_image_name(const struct reference *reference, char buffer[STORE_IMAGE_NAME_MAX])
 {
 	/* A digest says all; the tag beside it is for people. */

@@ -11,6 +11,7 @@
  *     layers/HEX/opaque        there when nothing of the layers below shows through
  *     images/HOST/NAME:TAG     one image (record.h); NAME@sha256:… for one that was asked for by digest
  *     sessions/ID/             the writable space of a session that lives (storage.h)
+ *     snapshots/               what sessions can go back to (snapshots.h)
  *     tmp/                     what is being made; each entry is locked by the process that makes it
  *     lock                     shared by whoever adds, exclusive for whoever removes
  *
@@ -54,6 +55,12 @@ void store_close(struct store *store);
 enum { STORE_NAME_MAX = 96 };
 const char *store_blob_name(const char *digest, char buffer[STORE_NAME_MAX]);
 const char *store_layer_name(const char *chain_id, char buffer[STORE_NAME_MAX]);
+
+/*
+ * Makes an empty file «tmp/PREFIX-XXXXXX», locked, so that nobody takes it for one that was left (change.c knows the
+ * prefixes). Its name below the store is put into `ret`. Returns the descriptor, or -1 with errno.
+ */
+int store_make_file(const struct store *store, const char *prefix, char ret[STORE_NAME_MAX]);
 
 /* The name of an image's record below the store. Returns `buffer`. */
 enum { STORE_IMAGE_NAME_MAX = 2 * REFERENCE_MAX };

@@ -48,7 +48,7 @@ def equal(seen, expected, what):
 
 def run(*command, **options):
     """A program that has to succeed; its standard output."""
-    options.setdefault("timeout", 60)
+    options.setdefault("timeout", 300)
     done = subprocess.run([str(part) for part in command], capture_output=True, **options)
     if done.returncode != 0:
         words = (done.stdout + done.stderr).decode(errors="replace")
@@ -95,7 +95,7 @@ class Place:
         options.setdefault("stderr", subprocess.PIPE)
         return subprocess.Popen([nsbox_path, *map(str, arguments)], env=self.environment | (env or {}), **options)
 
-    def nsbox(self, *arguments, input=None, env=None, timeout=90):
+    def nsbox(self, *arguments, input=None, env=None, timeout=300):
         process = self.start(*arguments, env=env, stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL)
         try:
             output, errors = process.communicate(input, timeout=timeout)
@@ -150,7 +150,7 @@ def start_server(command, port, **options):
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                stdin=subprocess.DEVNULL, **options)
     started.append(process)
-    for _ in range(200):
+    for _ in range(1200):
         if process.poll() is not None:
             break
         try:

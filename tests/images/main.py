@@ -11,6 +11,7 @@ import test_server  # noqa: F401
 import test_mirrors  # noqa: F401
 import test_places  # noqa: F401
 import test_store  # noqa: F401
+import test_commit  # noqa: F401
 import test_run  # noqa: F401
 import test_language  # noqa: F401
 

@@ -4,6 +4,7 @@
 import base64
 import json
 import os
+import time
 import urllib.parse
 
 import image
@@ -223,6 +224,9 @@ def _(place):
         proxies = {"https_proxy": f"http://{stub.name}", "http_proxy": f"http://{stub.name}", "no_proxy": ""}
         for host in ("localhost.example.org", "127.example.org"):
             done = place.start("pull", f"{host}/x:latest", env=proxies)
+            began = time.monotonic()
+            while not stub.requests(host) and time.monotonic() - began < 60:
+                time.sleep(0.05)
             try:
                 done.communicate(timeout=3)
             except Exception:  # pylint: disable=broad-except

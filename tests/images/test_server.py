@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A registry that misbehaves: nsbox resumes, tries again, or says in one line what is wrong."""
 
+import threading
 import time
 
 import image
@@ -167,24 +168,27 @@ def _(place):
 
 @test("one registry that is slow and one that lies: neither is in the way of who asks another")
 def _(place):
+    over = threading.Event()
+
     def slowly(request, body):
         request.cut(body, len(body) // 2)
-        time.sleep(15)
+        over.wait(100)
 
     def lie(request, body):
         request.cut(b"?" + body[1:], len(body) // 2)
-        time.sleep(15)
+        over.wait(100)
 
     with Stub(shared(layout), only_layer(slowly)) as slow, Stub(shared(layout), only_layer(lie)) as liar:
         waiting = [place.start("pull", "--quiet", f"{stub.name}/x:latest") for stub in (slow, liar)]
         began = time.monotonic()
-        while len(place.listing("tmp")) < 4 and time.monotonic() - began < 10:
+        while len(place.listing("tmp")) < 4 and time.monotonic() - began < 30:
             time.sleep(0.02)
         with Stub(shared(layout)) as stub:
             began = time.monotonic()
             pull(place, stub).ok()
-            check(time.monotonic() - began < 5, f"the honest one took {time.monotonic() - began} s")
+            check(time.monotonic() - began < 60, f"the honest one took {time.monotonic() - began} s")
             equal(len(stub.requests(blob(stub))), 1, "requests at the honest one")
+        over.set()
         for process in waiting:
             process.kill()
             process.communicate()
@@ -317,7 +321,7 @@ def _(place):
 def _(place):
     def answer(request, body):
         request.cut(body, 100)
-        for _ in range(100):
+        for _ in range(400):
             request.wfile.write(b"x")
             request.wfile.flush()
             time.sleep(0.1)
@@ -325,12 +329,12 @@ def _(place):
     with Stub(shared(layout), only_layer(answer)) as stub:
         process = place.start("pull", "--stall-timeout", "2s", f"{stub.name}/x:latest")
         began = time.monotonic()
-        while not stub.requests("/blobs/" + blob(stub))[1:] and time.monotonic() - began < 20:
+        while not stub.requests("/blobs/" + blob(stub))[1:] and time.monotonic() - began < 60:
             time.sleep(0.05)
         process.kill()
         errors = process.communicate()[1].decode()
         check("Operation too slow" in errors and "trying again" in errors, errors)
-        check(2 <= time.monotonic() - began < 15, f"the second try came after {time.monotonic() - began} s")
+        check(2 <= time.monotonic() - began < 60, f"the second try came after {time.monotonic() - began} s")
 
 
 @test("another Content-Type than the manifest has, and another digest")
@@ -378,7 +382,7 @@ def _(place):
     with Stub(shared(layout), hook) as stub:
         process = place.start("pull", f"{stub.name}/x:latest")
         began = time.monotonic()
-        while len(stub.seen) < 3 and time.monotonic() - began < 20:
+        while len(stub.seen) < 3 and time.monotonic() - began < 60:
             time.sleep(0.05)
         process.kill()
         errors = process.communicate()[1].decode()

@@ -69,7 +69,7 @@ def _(place):
 
 def wait_for_no_unpacker(place):
     """Unpackers end with who started them."""
-    for _ in range(50):
+    for _ in range(300):
         left = [path.parent.name for path in Path("/proc").glob("[0-9]*/cwd") if names_store(path.parent, place)]
         if not left:
             return
@@ -200,6 +200,15 @@ def _(place):
         equal(place.inspect(f"{form}:1")["manifest"], digest, "digest when imported again")
         place.nsbox("images", "export", f"{form}:1", target).refused("making the directory|not empty|exists")
         place.nsbox("images", "rm", f"{form}:1").ok()
+        # What its refusal of archives says to do.
+        archive = place.folder / f"made-{form}.tar"
+        for name in (archive, f"{archive}.gz", "-"):
+            place.nsbox("images", "export", f"{form}:1", name).refused("makes a directory, and no archive.*tar -C DIR -cf FILE.tar .")
+        check(not archive.exists(), "a directory with the name of an archive")
+        run("tar", "-C", target, "-cf", archive, ".")
+        place.nsbox("images", "import", archive, f"{form}:1").ok()
+        equal(place.inspect(f"{form}:1")["manifest"], digest, "digest when imported from an archive")
+        place.nsbox("images", "rm", f"{form}:1").ok()
 
 
 @test("export of an image whose layers were there, packed otherwise: whole, and with its own digest, which is said", ("skopeo", "umoci"))
@@ -256,13 +265,13 @@ def _(place):
     def hold(request, kind, name):
         body = request.stub.layout.blob(name) if kind == "blobs" else b""
         if len(body) > 100000:
-            go.wait(20)
+            go.wait(80)
         return False
 
     with Stub(shared(layout), hold) as stub:
         pull = place.start("pull", "--quiet", f"{stub.name}/x:latest")
         began = time.monotonic()
-        while len(stub.requests("/blobs/")) < 3 and time.monotonic() - began < 20:
+        while len(stub.requests("/blobs/")) < 3 and time.monotonic() - began < 60:
             time.sleep(0.02)
         prune = place.start("images", "prune")
         line = prune.stderr.readline().decode()
