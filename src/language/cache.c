@@ -16,6 +16,7 @@
 #include "language/definition.h"
 #include "language/managers.h"
 #include "language/needs.h"
+#include "packages/layers.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -52,12 +53,14 @@ char *cache_path(const struct language *language, const struct choice *choice)
 	struct stat status;
 	uint32_t command;
 
-	if (!directory || !choice->toolchain->cache_argv || !choice->programs ||
-		choice->toolchain->needs_count == 0)
+	if (!directory || !choice->toolchain->cache_argv || choice->programs_count == 0)
 		return NULL;
 	if (choice->image_digest && !choice->own_image)
 		return NULL;
 	command = digest_of(choice->toolchain->cache_argv);
+	if (choice->layer)
+		return xasprintf("%s/%s-image-%s-%.12s-%08x", directory, language->name,
+			choice->image_digest + strlen("sha256:"), layer_key(choice->layer), command);
 	if (choice->image_digest)
 		return xasprintf("%s/%s-image-%s-%08x", directory, language->name,
 			choice->image_digest + strlen("sha256:"), command);

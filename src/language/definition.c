@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reads a language's file: see definition.h.
- *
- * Each key is taken out of the object when it has been read, so that what is left at the end is
- * unknown, and refused: a misspelt key must not be silently without effect.
- */
+/* Reads a language's file: see definition.h. */
 #define _GNU_SOURCE
 #include "language/definition.h"
 
@@ -17,6 +12,8 @@
 #include <string.h>
 
 #include "image/reference.h"
+#include "language/recipe.h"
+#include "language/take.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
 #include "util/error.h"
@@ -27,15 +24,6 @@ enum {
 	NAME_MAX_LENGTH = 32,
 	COMPILE_TIMEOUT_DEFAULT_MS = 30 * 1000,
 	CACHE_TIMEOUT_DEFAULT_MS = 600 * 1000,
-	COMPILE_TIMEOUT_MAX_MS = 3600 * 1000,
-};
-
-static const char *const distribution_keys[DISTRIBUTION_MAX] = {
-	[DISTRIBUTION_DEBIAN] = "debian",
-	[DISTRIBUTION_FEDORA] = "fedora",
-	[DISTRIBUTION_ARCH] = "arch",
-	[DISTRIBUTION_SUSE] = "suse",
-	[DISTRIBUTION_ALPINE] = "alpine",
 };
 
 int definition_name_valid(const char *text)
@@ -45,217 +33,49 @@ int definition_name_valid(const char *text)
 	return text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789+#.-")] == '\0';
 }
 
-static const char *type_name(const json_t *value)
+static int take_driver(json_t *object, struct context_definition *context, struct error *err)
 {
-	switch (json_typeof(value)) {
-	case JSON_OBJECT:
-		return "an object";
-	case JSON_ARRAY:
-		return "an array";
-	case JSON_STRING:
-		return "a string";
-	case JSON_INTEGER:
-	case JSON_REAL:
-		return "a number";
-	case JSON_TRUE:
-	case JSON_FALSE:
-		return "a boolean";
-	case JSON_NULL:
-		break;
-	}
-	return "null";
+	if (take_string(object, "driver", &context->driver, err) < 0)
+		return -1;
+	if (strchr(context->driver, '/') || context->driver[0] == '.')
+		return error_set(err, 0, "driver: \"%s\": expected the name of a file, without folders", context->driver);
+	return 0;
 }
 
-static int wrong_type(const char *key, const char *expected, const json_t *value, struct error *err)
+/* Takes «context» out of `object`; none: *context stays as it is. */
+static int take_context(json_t *object, struct context_definition *context, struct error *err)
 {
-	return error_set(err, 0, "%s: expected %s, not %s", key, expected, type_name(value));
-}
-
-/* The first key that is left in `object` is one that nobody knows. */
-static int refuse_rest(json_t *object, const char *prefix, struct error *err)
-{
-	void *rest = json_object_iter(object);
-
-	if (!rest)
-		return 0;
-	return error_set(err, 0, "%s%s: unknown key", prefix, json_object_iter_key(rest));
-}
-
-/* Takes the string `key`, which must not be empty, out of `object`. */
-static int take_string(json_t *object, const char *key, char **ret, struct error *err)
-{
-	const json_t *value = json_object_get(object, key);
+	json_t *value = json_object_get(object, "context");
 
 	if (!value)
-		return error_set(err, 0, "%s: missing", key);
-	if (!json_is_string(value))
-		return wrong_type(key, "a string", value, err);
-	if (json_string_length(value) == 0)
-		return error_set(err, 0, "%s: an empty string", key);
-	*ret = xstrdup(json_string_value(value));
-	json_object_del(object, key);
-	return 0;
-}
-
-static int read_strings(const json_t *array, const char *key, char ***ret, struct error *err)
-{
-	const json_t *value;
-	size_t i;
-
-	if (!json_is_array(array))
-		return wrong_type(key, "an array of strings", array, err);
-	*ret = xcalloc(json_array_size(array) + 1, sizeof **ret);
-	json_array_foreach(array, i, value)
-	{
-		if (!json_is_string(value))
-			return error_set(err, 0, "%s[%zu]: expected a string, not %s", key, i,
-				type_name(value));
-		(*ret)[i] = xstrdup(json_string_value(value));
-	}
-	return 0;
-}
-
-static int read_argv(const json_t *array, const char *key, char ***ret, struct error *err)
-{
-	if (!array)
-		return error_set(err, 0, "%s: missing", key);
-	if (read_strings(array, key, ret, err) < 0)
-		return -1;
-	if (!(*ret)[0] || !(*ret)[0][0])
-		return error_set(err, 0, "%s: no program in it", key);
-	return 0;
-}
-
-/* Takes {argv, timeout_ms} out of `object`; timeout_ms only where ret_timeout_ms is given. */
-static int take_phase(json_t *object, const char *key, char ***ret_argv, uint64_t *ret_timeout_ms,
-	struct error *err)
-{
-	char name[32], prefix[32];
-	json_t *phase = json_object_get(object, key);
-	const json_t *timeout;
-
-	snprintf(name, sizeof name, "%s.argv", key);
-	snprintf(prefix, sizeof prefix, "%s.", key);
-	if (!json_is_object(phase))
-		return wrong_type(key, "an object", phase, err);
-	if (read_argv(json_object_get(phase, "argv"), name, ret_argv, err) < 0)
-		return -1;
-	json_object_del(phase, "argv");
-	timeout = ret_timeout_ms ? json_object_get(phase, "timeout_ms") : NULL;
-	if (timeout) {
-		if (!json_is_integer(timeout) || json_integer_value(timeout) < 1 ||
-			json_integer_value(timeout) > COMPILE_TIMEOUT_MAX_MS)
-			return error_set(err, 0,
-				"%s.timeout_ms: expected milliseconds from 1 to %d", key,
-				COMPILE_TIMEOUT_MAX_MS);
-		*ret_timeout_ms = (uint64_t)json_integer_value(timeout);
-		json_object_del(phase, "timeout_ms");
-	}
-	if (refuse_rest(phase, prefix, err) < 0)
-		return -1;
-	json_object_del(object, key);
-	return 0;
-}
-
-static bool env_name_valid(const char *name)
-{
-	if (!isalpha((unsigned char)name[0]) && name[0] != '_')
-		return false;
-	for (; *name; name++)
-		if (!isalnum((unsigned char)*name) && *name != '_')
-			return false;
-	return true;
-}
-
-static int take_env(json_t *object, struct environment *ret, struct error *err)
-{
-	json_t *env = json_object_get(object, "env");
-	const json_t *value;
-	const char *name;
-	size_t count = 0;
-
-	if (env && !json_is_object(env))
-		return wrong_type("env", "an object", env, err);
-	ret->names = xcalloc(json_object_size(env) + 1, sizeof *ret->names);
-	ret->values = xcalloc(json_object_size(env) + 1, sizeof *ret->values);
-	json_object_foreach(env, name, value)
-	{
-		if (!env_name_valid(name))
-			return error_set(
-				err, 0, "env.%s: not the name of an environment variable", name);
-		if (!json_is_string(value))
-			return error_set(err, 0, "env.%s: expected a string, not %s", name,
-				type_name(value));
-		ret->names[count] = xstrdup(name);
-		ret->values[count++] = xstrdup(json_string_value(value));
-	}
-	json_object_del(object, "env");
-	return 0;
-}
-
-static int read_packages(json_t *packages, struct need *need, struct error *err)
-{
-	if (!packages)
 		return 0;
-	if (!json_is_object(packages))
-		return wrong_type("packages", "an object", packages, err);
-	for (int i = 0; i < DISTRIBUTION_MAX; i++) {
-		if (!json_object_get(packages, distribution_keys[i]))
-			continue;
-		if (take_string(packages, distribution_keys[i], &need->packages[i], err) < 0)
-			return error_context(err, "packages");
-	}
-	return refuse_rest(packages, "packages.", err);
-}
-
-static int take_programs(json_t *object, struct need *need, struct error *err)
-{
-	const json_t *value = json_object_get(object, "program");
-
-	if (!json_is_array(value)) {
-		need->programs = xcalloc(2, sizeof *need->programs);
-		if (take_string(object, "program", &need->programs[0], err) < 0)
-			return -1;
-	} else if (read_argv(value, "program", &need->programs, err) < 0) {
-		return -1;
-	}
-	json_object_del(object, "program");
-	for (char **program = need->programs; *program; program++)
-		if (!(*program)[0] || strchr(*program, '/'))
-			return error_set(err, 0,
-				"program: \"%s\" is a path; expected a name to be looked up in PATH",
-				*program);
+	if (!json_is_object(value))
+		return wrong_type("context", "an object", value, err);
+	if (take_driver(value, context, err) < 0 ||
+		read_argv(json_object_get(value, "run"), "run", &context->run_argv, err) < 0)
+		return error_context(err, "context");
+	json_object_del(value, "run");
+	if (take_files(value, &context->files, &context->files_count, err) < 0 || refuse_rest(value, "", err) < 0)
+		return error_context(err, "context");
+	json_object_del(object, "context");
 	return 0;
 }
 
-static int read_need(json_t *object, struct need *need, struct error *err)
+static int take_repl(json_t *object, struct repl_definition *repl, struct error *err)
 {
-	if (!json_is_object(object))
-		return error_set(err, 0, "expected an object, not %s", type_name(object));
-	if (take_programs(object, need, err) < 0 ||
-		read_packages(json_object_get(object, "packages"), need, err) < 0)
-		return -1;
-	json_object_del(object, "packages");
-	return refuse_rest(object, "", err);
-}
+	json_t *value = json_object_get(object, "repl");
 
-static int take_needs(json_t *object, struct toolchain *toolchain, struct error *err)
-{
-	json_t *needs = json_object_get(object, "needs"), *value;
-	size_t i;
-
-	if (!needs)
+	if (!value)
 		return 0;
-	if (!json_is_array(needs))
-		return wrong_type("needs", "an array of objects", needs, err);
-	toolchain->needs = xcalloc(json_array_size(needs) + 1, sizeof *toolchain->needs);
-	toolchain->needs_count = json_array_size(needs);
-	json_array_foreach(needs, i, value)
-	{
-		if (read_need(value, &toolchain->needs[i], err) < 0)
-			return error_context(err, "needs[%zu]", i);
-	}
-	json_object_del(object, "needs");
+	if (!json_is_object(value))
+		return wrong_type("repl", "an object", value, err);
+	if (read_argv(json_object_get(value, "run"), "run", &repl->run_argv, err) < 0)
+		return error_context(err, "repl");
+	json_object_del(value, "run");
+	if (take_env(value, &repl->env, err) < 0 || take_files(value, &repl->files, &repl->files_count, err) < 0 ||
+		refuse_rest(value, "", err) < 0)
+		return error_context(err, "repl");
+	json_object_del(object, "repl");
 	return 0;
 }
 
@@ -280,13 +100,19 @@ static int take_toolchain(json_t *object, struct toolchain *toolchain, struct er
 	if (json_object_get(object, "cache") && take_phase(object, "cache", &toolchain->cache_argv,
 							&toolchain->cache_timeout_ms, err) < 0)
 		return -1;
-	return take_needs(object, toolchain, err);
+	if (json_object_get(object, "packages") &&
+		recipe_read(json_object_get(object, "packages"), &toolchain->packages, err) < 0)
+		return -1;
+	json_object_del(object, "packages");
+	if (take_context(object, &toolchain->context, err) < 0)
+		return -1;
+	return take_needs(object, &toolchain->needs, &toolchain->needs_count, err);
 }
 
 static int read_toolchain(json_t *object, struct toolchain *toolchain, struct error *err)
 {
 	if (!json_is_object(object))
-		return error_set(err, 0, "expected an object, not %s", type_name(object));
+		return error_set(err, 0, "expected an object, not %s", json_type_name(object));
 	if (take_toolchain(object, toolchain, err) < 0 ||
 		take_env(object, &toolchain->env, err) < 0)
 		return -1;
@@ -313,7 +139,7 @@ static int take_toolchains(json_t *object, struct language *language, struct err
 			return error_context(err, "toolchains[%zu]", i);
 	}
 	json_object_del(object, "toolchains");
-	return 0;
+	return take_context(object, &language->context, err);
 }
 
 static int take_prepend(json_t *object, struct language *language, struct error *err)
@@ -329,58 +155,6 @@ static int take_prepend(json_t *object, struct language *language, struct error 
 		refuse_rest(prepend, "", err) < 0)
 		return error_context(err, "prepend");
 	json_object_del(object, "prepend");
-	return 0;
-}
-
-/* A file's text: a string, or an array of lines, which is easier to read. */
-static int read_text(const json_t *value, char **ret, struct error *err)
-{
-	const json_t *line;
-	size_t i;
-
-	if (json_is_string(value)) {
-		*ret = xstrdup(json_string_value(value));
-		return 0;
-	}
-	if (!json_is_array(value))
-		return error_set(
-			err, 0, "expected a string or an array of lines, not %s", type_name(value));
-	*ret = xstrdup("");
-	json_array_foreach(value, i, line)
-	{
-		cleanup_free char *before = *ret;
-
-		*ret = NULL;
-		if (!json_is_string(line))
-			return error_set(
-				err, 0, "[%zu]: expected a string, not %s", i, type_name(line));
-		*ret = xasprintf("%s%s\n", before, json_string_value(line));
-	}
-	return 0;
-}
-
-static int take_files(json_t *object, struct language *language, struct error *err)
-{
-	json_t *files = json_object_get(object, "files");
-	const json_t *value;
-	const char *name;
-
-	if (files && !json_is_object(files))
-		return wrong_type("files", "an object", files, err);
-	language->files = xcalloc(json_object_size(files) + 1, sizeof *language->files);
-	json_object_foreach(files, name, value)
-	{
-		struct support_file *file = &language->files[language->files_count++];
-
-		if (!name[0] || name[0] == '.' || strchr(name, '/'))
-			return error_set(err, 0,
-				"files: \"%s\": expected the name of a file, without folders",
-				name);
-		file->name = xstrdup(name);
-		if (read_text(value, &file->text, err) < 0)
-			return error_context(err, "files.%s", name);
-	}
-	json_object_del(object, "files");
 	return 0;
 }
 
@@ -494,12 +268,27 @@ static int check_env(const struct environment *env, struct error *err)
 	return 0;
 }
 
+/* Here {driver} is known, too. */
+static int check_context(const struct context_definition *context, struct error *err)
+{
+	const struct placeholders values = {.source = "/source", .memory_bytes = 64 << 20, .driver = "/driver"};
+
+	for (size_t i = 0; context->run_argv && context->run_argv[i]; i++) {
+		cleanup_free char *expanded = definition_expand(&values, context->run_argv[i], err);
+
+		if (!expanded)
+			return error_context(err, "context.run[%zu]", i);
+	}
+	return 0;
+}
+
 static int check_toolchain(const struct toolchain *toolchain, struct error *err)
 {
 	if (check_argv("compile.argv", toolchain->compile_argv, err) < 0 ||
 		check_argv("run.argv", toolchain->run_argv, err) < 0 ||
 		check_argv("version", toolchain->version_argv, err) < 0 ||
-		check_argv("cache.argv", toolchain->cache_argv, err) < 0)
+		check_argv("cache.argv", toolchain->cache_argv, err) < 0 ||
+		check_context(&toolchain->context, err) < 0)
 		return -1;
 	return check_env(&toolchain->env, err);
 }
@@ -511,8 +300,10 @@ static int check_placeholders(const struct language *language, struct error *err
 
 	if (!source)
 		return error_context(err, "source");
-	if (check_env(&language->env, err) < 0)
+	if (check_env(&language->env, err) < 0 || check_context(&language->context, err) < 0)
 		return -1;
+	if (check_argv("run", language->repl.run_argv, err) < 0 || check_env(&language->repl.env, err) < 0)
+		return error_context(err, "repl");
 	for (size_t i = 0; i < language->toolchains_count; i++) {
 		if (check_toolchain(&language->toolchains[i], err) == 0)
 			continue;
@@ -525,9 +316,11 @@ static int check_placeholders(const struct language *language, struct error *err
 static int read_object(json_t *object, struct language *language, struct error *err)
 {
 	if (!json_is_object(object))
-		return error_set(err, 0, "expected an object, not %s", type_name(object));
+		return error_set(err, 0, "expected an object, not %s", json_type_name(object));
 	if (take_names(object, language, err) < 0 || take_prepend(object, language, err) < 0 ||
-		take_files(object, language, err) < 0 || take_image(object, language, err) < 0 ||
+		take_files(object, &language->files, &language->files_count, err) < 0 ||
+		take_image(object, language, err) < 0 ||
+		take_repl(object, &language->repl, err) < 0 ||
 		take_toolchains(object, language, err) < 0 ||
 		take_env(object, &language->env, err) < 0 || refuse_rest(object, "", err) < 0)
 		return -1;
@@ -566,6 +359,7 @@ int definition_read(
 	if (!object)
 		return error_set(err, 0, "%s:%d: %s", path, json_error.line, json_error.text);
 	language = xcalloc(1, sizeof *language);
+	language->directory = xstrdup(directory);
 	result = read_object(object, language, err);
 	if (result == 0)
 		result = check_file_name(language, file, err);
@@ -607,6 +401,12 @@ static char *placeholder_value(const struct placeholders *values, const char *na
 		return xstrdup(values->public_type ? values->public_type : "Main");
 	if (NAME_IS("main_type"))
 		return xstrdup(values->main_type ? values->main_type : "Main");
+	if (NAME_IS("driver") && values->driver)
+		return xstrdup(values->driver);
+	if (NAME_IS("packages") && values->packages)
+		return xstrdup(values->packages);
+	if (NAME_IS("path") && values->path)
+		return xstrdup(values->path);
 	if (NAME_IS("memory_mib"))
 		return xasprintf("%llu", (unsigned long long)(values->memory_bytes >> 20));
 	if (NAME_IS("heap_mib"))
@@ -639,8 +439,8 @@ char *definition_expand(const struct placeholders *values, const char *text, str
 		if (!value) {
 			error_set(err, 0,
 				"\"%s\": unknown placeholder; there are {source}, {output}, {workspace}, "
-				"{support}, {cache}, {memory_mib}, {heap_mib}, {public_type} and {main_type}",
-				text);
+				"{support}, {cache}, {memory_mib}, {heap_mib}, {public_type} and {main_type}%s%s",
+				text, values->driver ? ", {driver}" : "", values->packages ? ", {packages} and {path}" : "");
 			return NULL;
 		}
 		expanded = xasprintf("%s%s", before, value);
@@ -649,49 +449,45 @@ char *definition_expand(const struct placeholders *values, const char *text, str
 	return expanded;
 }
 
-static void free_strings(char **strings)
+static void free_context(struct context_definition *context)
 {
-	for (char **next = strings; next && *next; next++)
-		free(*next);
-	free(strings);
+	free(context->driver);
+	strings_free(context->run_argv);
+	files_free(context->files, context->files_count);
 }
 
 static void free_toolchain(struct toolchain *toolchain)
 {
-	for (size_t i = 0; i < toolchain->needs_count; i++) {
-		free_strings(toolchain->needs[i].programs);
-		for (int d = 0; d < DISTRIBUTION_MAX; d++)
-			free(toolchain->needs[i].packages[d]);
-	}
-	free(toolchain->needs);
-	free_strings(toolchain->compile_argv);
-	free_strings(toolchain->run_argv);
-	free_strings(toolchain->version_argv);
-	free_strings(toolchain->cache_argv);
-	free_strings(toolchain->env.names);
-	free_strings(toolchain->env.values);
+	needs_free(toolchain->needs, toolchain->needs_count);
+	strings_free(toolchain->compile_argv);
+	strings_free(toolchain->run_argv);
+	strings_free(toolchain->version_argv);
+	strings_free(toolchain->cache_argv);
+	environment_free(&toolchain->env);
+	recipe_free(toolchain->packages);
+	free_context(&toolchain->context);
 }
 
 void definition_free(struct language *language)
 {
 	if (!language)
 		return;
+	free(language->directory);
 	free(language->name);
 	free(language->title);
-	free_strings(language->aliases);
+	strings_free(language->aliases);
 	free(language->extension);
 	free(language->source);
 	free(language->prepend_text);
 	free(language->prepend_unless);
-	for (size_t i = 0; i < language->files_count; i++) {
-		free(language->files[i].name);
-		free(language->files[i].text);
-	}
-	free(language->files);
+	files_free(language->files, language->files_count);
 	free(language->image_local);
 	free(language->image_remote);
-	free_strings(language->env.names);
-	free_strings(language->env.values);
+	environment_free(&language->env);
+	free_context(&language->context);
+	strings_free(language->repl.run_argv);
+	environment_free(&language->repl.env);
+	files_free(language->repl.files, language->repl.files_count);
 	for (size_t i = 0; i < language->toolchains_count; i++)
 		free_toolchain(&language->toolchains[i]);
 	free(language->toolchains);

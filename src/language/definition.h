@@ -13,8 +13,10 @@
  *     prepend     {text, unless}: text before code that has no `unless` in it    optional
  *     files       {name: text or [lines]}, beside {support}          optional
  *     env         {NAME: value}                                      optional
+ *     repl        {run: [...], env, files}: its interactive interpreter    optional
  *     image       {local: reference, remote: reference}: images that have a toolchain    optional
- *     toolchains  [{needs, compile, run, version, env}]: the first whose needs are met is used
+ *     context     {driver, run: [...], files}: an interpreter that is kept between pieces of code     optional
+ *     toolchains  [{needs, compile, run, version, env, context}]: the first whose needs are met is used
  *
  * A file with one toolchain may have the keys of that at its top instead:
  *
@@ -23,6 +25,7 @@
  *     run         {argv: [...]}; the caller's arguments are appended
  *     version     [argv] of a command that prints it                 optional
  *     cache       {argv: [...], timeout_ms: 600000}: fills {cache}, see cache.h    optional
+ *     packages    {…}: how they are installed, see recipe.h          optional
  *
  * The placeholders of arguments, of the environment and of `source` are in `struct placeholders`. A
  * brace that is meant as such is written {{ or }}.
@@ -33,6 +36,7 @@
 #include <stdint.h>
 
 struct error;
+struct recipe;
 
 enum distribution {
 	DISTRIBUTION_DEBIAN,
@@ -49,10 +53,31 @@ struct need {
 		[DISTRIBUTION_MAX]; /* names as the distribution's installer takes them, or NULL */
 };
 
+struct support_file {
+	char *name;
+	char *text;
+};
+
 /* Lists of strings here and below are NULL-terminated. */
 struct environment {
 	char **names;
 	char **values;
+};
+
+/* How an interpreter is kept between pieces of code: its driver is a program of ours in the language (session/contexts.h). */
+struct context_definition {
+	char *driver;    /* the name of its file in the folder «contexts» beside the language's; NULL: there are no contexts */
+	char **run_argv;
+	struct support_file *files; /* beside the driver */
+	size_t files_count;
+};
+
+/* The interpreter for a person at a terminal, with whichever toolchain. */
+struct repl_definition {
+	char **run_argv; /* NULL: there is none */
+	struct environment env; /* on top of the language's */
+	struct support_file *files; /* in {support} */
+	size_t files_count;
 };
 
 struct toolchain {
@@ -65,14 +90,12 @@ struct toolchain {
 	char **cache_argv;   /* NULL: it has no use for one */
 	uint64_t cache_timeout_ms;
 	struct environment env;
-};
-
-struct support_file {
-	char *name;
-	char *text;
+	struct recipe *packages; /* owned; NULL: there are none to be installed */
+	struct context_definition context; /* in place of the language's, where it has one */
 };
 
 struct language {
+	char *directory; /* that its file is in */
 	char *name;
 	char *title;
 	char **aliases; /* NULL: none */
@@ -85,6 +108,8 @@ struct language {
 	bool image_local_named;       /* by the file: it is known how to get it */
 	char *image_remote;           /* a reference: may be pulled; NULL: none is known */
 	struct environment env;       /* of every toolchain; a toolchain's own goes on top */
+	struct context_definition context; /* of a file with several toolchains: of those that have none of their own */
+	struct repl_definition repl;
 	struct toolchain *toolchains; /* at least one */
 	size_t toolchains_count;
 };
@@ -99,6 +124,9 @@ struct placeholders {
 	const char *main_type;
 	bool cache_bound; /* {cache}: a directory of the host, else one in the sandbox */
 	const char *support; /* {support}, and {output} is in it; NULL: DEFINITION_SUPPORT */
+	const char *driver;   /* {driver}; NULL: only contexts have one */
+	const char *packages; /* {packages}; NULL, as of the next: none is known */
+	const char *path;     /* {path} */
 	/* {workspace} is fixed: see DEFINITION_… below. */
 };
 

@@ -184,17 +184,38 @@ static void scan(const struct directories *directories, struct entries *ret)
 		qsort(ret->list, ret->count, sizeof *ret->list, compare_entries);
 }
 
-void language_list(
-	void (*each)(void *data, const char *name, const struct error *broken), void *data)
+void language_visit(
+	void (*each)(void *data, const struct language *language, const char *name, const struct error *broken),
+	void *data)
 {
 	cleanup_directories struct directories directories;
 	cleanup_entries struct entries entries = {NULL, 0};
 
 	directories_find(&directories);
 	scan(&directories, &entries);
-	for (size_t i = 0; i < entries.count; i++)
-		each(data, entries.list[i].name,
-			entries.list[i].language ? NULL : &entries.list[i].error);
+	for (size_t i = 0; i < entries.count; i++) {
+		const struct entry *entry = &entries.list[i];
+
+		each(data, entry->language, entry->name, entry->language ? NULL : &entry->error);
+	}
+}
+
+struct listing {
+	void (*each)(void *data, const char *name, const struct error *broken);
+	void *data;
+};
+
+static void list_one(void *data, const struct language *language, const char *name, const struct error *broken)
+{
+	const struct listing *listing = data;
+
+	listing->each(listing->data, name, broken);
+}
+
+void language_list(
+	void (*each)(void *data, const char *name, const struct error *broken), void *data)
+{
+	language_visit(list_one, &(struct listing){each, data});
 }
 
 /* Opens NAME.json directly. Returns 1 when it is there, 0 when there is none, -1 when it is broken. */

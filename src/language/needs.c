@@ -21,7 +21,9 @@
 
 #include "image/layers.h"
 #include "language/definition.h"
+#include "language/recipe.h"
 #include "language/root.h"
+#include "packages/layers.h"
 #include "sandbox/spec.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -117,14 +119,16 @@ static enum distribution find_distribution(void)
 static int find_program(const struct spec *spec, int root, const struct need *need,
 	struct found_program *ret, struct error *ret_reason)
 {
+	cleanup_free char **lowers = spec_lowers(spec);
+
 	*ret_reason = (struct error){0};
 	for (char **program = need->programs; *program; program++) {
 		struct error reason = {0};
 
-		if (spec->root == ROOT_DIRECTORY)
+		if (spec->root == ROOT_DIRECTORY && !spec->root_layers)
 			ret->inside = search_path(needs_path(spec), *program, present_in_root, &root);
-		else if (spec->root == ROOT_IMAGE)
-			ret->inside = search_path(needs_path(spec), *program, present_in_layers, spec->root_layers);
+		else if (spec->root != ROOT_HOST)
+			ret->inside = search_path(needs_path(spec), *program, present_in_layers, lowers);
 		if (ret->inside || (spec->root == ROOT_HOST &&
 					   locate_program(*program, &ret->location, &reason))) {
 			ret->name = xstrdup(*program);
@@ -144,27 +148,31 @@ static struct choice choice_of(
 	return (struct choice){
 		.toolchain = toolchain,
 		.image_digest = image ? spec->root_digest : NULL,
+		.layer = image && spec->root_layers && layer_is_tree(spec->root_layers[0]) ? spec->root_layers[0] : NULL,
 		.own_image = image && language_has_image(language, spec->root_path),
 	};
 }
 
-/* Returns 1 with *ret, or 0 with *ret_missing, the first need that is not met, and the reason. */
-static int try_toolchain(const struct language *language, const struct toolchain *toolchain,
-	const struct spec *spec, int root, struct choice *ret, const struct need **ret_missing, struct error *ret_reason)
+/* Appends to *ret what meets the needs. Returns 1, or 0 with *ret_missing, the first that is not met, and the reason. */
+static int find_programs(const struct spec *spec, int root, const struct need *needs, size_t count, struct choice *ret,
+	const struct need **ret_missing, struct error *ret_reason)
 {
-	*ret = choice_of(language, toolchain, spec);
-	ret->programs = xcalloc(toolchain->needs_count + 1, sizeof *ret->programs);
-	for (size_t i = 0; i < toolchain->needs_count; i++) {
-		if (find_program(spec, root, &toolchain->needs[i], &ret->programs[i], ret_reason))
-			continue;
-		*ret_missing = &toolchain->needs[i];
-		choice_free(ret);
-		return 0;
+	ret->programs = xrealloc(ret->programs, ret->programs_count + count + 1, sizeof *ret->programs);
+	for (size_t i = 0; i < count; i++) {
+		struct found_program *found = &ret->programs[ret->programs_count];
+
+		*found = (struct found_program){.need = &needs[i]};
+		if (!find_program(spec, root, &needs[i], found, ret_reason)) {
+			*ret_missing = &needs[i];
+			return 0;
+		}
+		ret->programs_count++;
 	}
 	return 1;
 }
 
-static int missing(const struct language *language, const struct spec *spec,
+/* `what` has the need. */
+static int missing(const struct language *language, const char *what, const struct spec *spec,
 	const struct need *need, const struct error *reason, struct error *err)
 {
 	enum distribution distribution = find_distribution();
@@ -173,7 +181,7 @@ static int missing(const struct language *language, const struct spec *spec,
 	bool choice = language->toolchains_count > 1 || need->programs[1];
 
 	if (spec->root != ROOT_HOST)
-		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s%s", language->title,
+		error_set(err, 0, "%s needs the program \"%s\", which is not in %s of %s%s", what,
 			need->programs[0], needs_path(spec), spec->root == ROOT_IMAGE ? "the image " : "",
 			spec->root_path);
 	if (spec->root == ROOT_IMAGE)
@@ -181,18 +189,27 @@ static int missing(const struct language *language, const struct spec *spec,
 	if (spec->root == ROOT_DIRECTORY)
 		return error_hint(err, "Install it in that root, or run without --rootfs.");
 	if (reason->text[0])
-		error_set(err, 0, "%s needs the program \"%s\"; %s", language->title,
+		error_set(err, 0, "%s needs the program \"%s\"; %s", what,
 			need->programs[0], reason->text);
 	else
 		error_set(err, 0,
 			"%s needs the program \"%s\"%s, which is neither in your PATH nor in %s",
-			language->title, need->programs[0],
+			what, need->programs[0],
 			choice ? " (or another that does the same: see nsbox-languages(5))" : "",
 			LANGUAGE_PATH);
 	if (packages)
 		return error_hint(
 			err, "Install it: %s %s", distributions[distribution].install, packages);
 	return error_hint(err, "Install it with the package manager of this system.");
+}
+
+static int open_root(const struct spec *spec, int *ret, struct error *err)
+{
+	*ret = -1;
+	if (spec->root != ROOT_DIRECTORY)
+		return 0;
+	*ret = open(spec->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return *ret < 0 ? error_set(err, errno, "root directory %s", spec->root_path) : 0;
 }
 
 int needs_choose(const struct language *language, const struct spec *spec, struct choice *ret,
@@ -206,28 +223,80 @@ int needs_choose(const struct language *language, const struct spec *spec, struc
 		*ret = choice_of(language, &language->toolchains[0], spec);
 		return 0;
 	}
-	if (spec->root == ROOT_DIRECTORY) {
-		root = open(spec->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (root < 0)
-			return error_set(err, errno, "root directory %s", spec->root_path);
-	}
+	if (open_root(spec, &root, err) < 0)
+		return -1;
 	for (size_t i = 0; i < language->toolchains_count; i++) {
+		const struct toolchain *toolchain = &language->toolchains[i];
 		const struct need *need = NULL;
 		struct error reason = {0};
 
-		if (try_toolchain(language, &language->toolchains[i], spec, root, ret, &need, &reason))
+		*ret = choice_of(language, toolchain, spec);
+		if (find_programs(spec, root, toolchain->needs, toolchain->needs_count, ret, &need, &reason))
 			return 0;
+		choice_free(ret);
 		if (!first_missing) {
 			first_missing = need;
 			first_reason = reason;
 		}
 	}
-	return missing(language, spec, first_missing, &first_reason, err);
+	return missing(language, language->title, spec, first_missing, &first_reason, err);
+}
+
+static int no_packages(const struct language *language, struct error *err)
+{
+	error_set(err, 0, "%s has no packages that could be installed by name", language->title);
+	return error_hint(err, "system packages, such as libraries, are apt:NAME");
+}
+
+/* «luarocks liblua5.4-dev» are apt:luarocks,apt:liblua5.4-dev. */
+static int hint_system_packages(const struct need *need, struct error *err)
+{
+	cleanup_free char *words = xstrdup(need->packages[DISTRIBUTION_DEBIAN]);
+	cleanup_free char *with = xstrdup("");
+	char *rest = words, *word;
+
+	while ((word = strsep(&rest, " "))) {
+		cleanup_free char *before = with;
+
+		with = xasprintf("%s%sapt:%s", before, *before ? "," : "", word);
+	}
+	return error_hint(err, "where the image is Debian's, it comes with --with %s", with);
+}
+
+int needs_choose_packages(const struct language *language, const struct spec *spec, struct choice *ret,
+	struct error *err)
+{
+	cleanup_free char *what = NULL;
+	const struct need *need = NULL;
+	struct error reason = {0};
+	cleanup_close int root = -1;
+	const struct recipe *recipe;
+
+	if (path_is_mounted_over(spec))
+		return error_set(err, 0,
+			"packages of %s cannot be installed: what is mounted in %s is not there during an install",
+			language->title, needs_path(spec));
+	if (needs_choose(language, spec, ret, err) < 0)
+		return -1;
+	recipe = ret->toolchain->packages;
+	if (!recipe) {
+		choice_free(ret);
+		return no_packages(language, err);
+	}
+	if (open_root(spec, &root, err) == 0 &&
+		find_programs(spec, root, recipe->needs, recipe->needs_count, ret, &need, &reason))
+		return 0;
+	choice_free(ret);
+	if (!need)
+		return -1;
+	what = xasprintf("installing packages of %s", language->title);
+	missing(language, what, spec, need, &reason, err);
+	return spec->root == ROOT_IMAGE && need->packages[DISTRIBUTION_DEBIAN] ? hint_system_packages(need, err) : -1;
 }
 
 void choice_free(struct choice *choice)
 {
-	for (size_t i = 0; choice->programs && i < choice->toolchain->needs_count; i++) {
+	for (size_t i = 0; i < choice->programs_count; i++) {
 		free(choice->programs[i].name);
 		free(choice->programs[i].inside);
 		location_free(&choice->programs[i].location);

@@ -8,6 +8,7 @@
 
 #include "fuzz/fuzz.h"
 #include "language/definition.h"
+#include "language/recipe.h"
 #include "util/error.h"
 
 static void expand(const char *text)
@@ -26,6 +27,17 @@ static void expand_all(char *const *texts)
 		expand(*texts);
 }
 
+static void check_recipe(const struct recipe *recipe)
+{
+	static char *const names[] = {(char *)"a@1", (char *)"left-pad==1.2.3", NULL};
+	struct error err = {0};
+
+	require(recipe->manager && recipe->text && recipe->install_argv[0], "it can be used");
+	require(recipe_check_names(recipe, names, &err) == 0 || err.text[0], "what is wrong with names is said");
+	for (size_t i = 0; i < recipe->binds_count; i++)
+		require(recipe->binds[i].target[0] == '/' && !strstr(recipe->binds[i].from, "../"), "a bind is below {packages}");
+}
+
 static void check_toolchain(const struct toolchain *toolchain)
 {
 	require(toolchain->run_argv && toolchain->run_argv[0], "there is a command");
@@ -35,6 +47,8 @@ static void check_toolchain(const struct toolchain *toolchain)
 	expand_all(toolchain->env.values);
 	for (size_t i = 0; i < toolchain->needs_count; i++)
 		require(toolchain->needs[i].programs[0] != NULL, "a need has a program");
+	if (toolchain->packages)
+		check_recipe(toolchain->packages);
 }
 
 static void check_language(const struct language *language)

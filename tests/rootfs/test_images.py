@@ -16,8 +16,8 @@ import harness
 from harness import IS_ROOT, check, equal, run, shared, test
 from scripts import LANGUAGES, NAMES, built, environment, refused, script, start
 
-LAYERS_MAX_MIB = {"debian": 32, "bash": 32, "python": 50, "javascript": 70, "typescript": 80, "lua": 36, "perl": 45, "ruby": 45,
-                  "php": 45, "r": 100, "c": 105, "cpp": 125, "go": 165, "java": 190, "rust": 260}
+LAYERS_MAX_MIB = {"debian": 32, "bash": 32, "python": 50, "javascript": 70, "typescript": 80, "lua": 44, "perl": 49, "ruby": 45,
+                  "php": 55, "r": 100, "c": 105, "cpp": 125, "go": 165, "java": 205, "rust": 270}
 
 
 def take(place):
@@ -213,7 +213,7 @@ def _(place):
         os.killpg(process.pid, number)
         process.communicate()
         check(process.returncode != 0, f"status {process.returncode}")
-        for _ in range(100):
+        for _ in range(300):
             left = processes_of(place.home)
             if not left:
                 break

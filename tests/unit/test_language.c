@@ -314,6 +314,29 @@ static const struct {
 		"/t.json: files.x: [0]: expected a string"},
 	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"prepend\": {\"text\": \"a\"}}",
 		"/t.json: prepend: unless: missing"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"repl\": [\"a\"]}", "/t.json: repl: expected an object, not an array"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"repl\": {}}", "/t.json: repl: run: missing"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"repl\": {\"run\": []}}", "/t.json: repl: run: no program in it"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"repl\": {\"run\": [\"a\"], \"argv\": [\"a\"]}}", "/t.json: repl: argv: unknown key"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"repl\": {\"run\": [\"a\", \"{b}\"]}}",
+		"/t.json: repl: run[1]: \"{b}\": unknown placeholder"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"repl\": {\"run\": [\"a\"], \"env\": {\"A\": 1}}}", "/t.json: repl: env"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"context\": [\"a\"]}", "/t.json: context: expected an object, not an array"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"context\": {\"run\": [\"a\"]}}", "/t.json: context: driver: missing"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"context\": {\"driver\": \"a\"}}", "/t.json: context: run: missing"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"context\": {\"driver\": \"../a\", \"run\": [\"a\"]}}",
+		"/t.json: context: driver: \"../a\": expected the name of a file"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"context\": {\"driver\": \".a\", \"run\": [\"a\"]}}",
+		"/t.json: context: driver: \".a\": expected the name of a file"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"context\": {\"driver\": \"a\", \"run\": []}}",
+		"/t.json: context: run: no program in it"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"context\": {\"driver\": \"a\", \"run\": [\"a\"], \"env\": {}}}",
+		"/t.json: context: env: unknown key"},
+	{HEAD "\"run\": {\"argv\": [\"a\"]}, \"context\": {\"driver\": \"a\", \"run\": [\"a\", \"{b}\"]}}",
+		"/t.json: context.run[1]: \"{b}\": unknown placeholder"},
+	{HEAD "\"run\": {\"argv\": [\"{driver}\"]}}", "/t.json: run.argv[0]: \"{driver}\": unknown placeholder"},
+	{HEAD "\"toolchains\": [{\"run\": {\"argv\": [\"a\"]}, \"context\": {}}]}",
+		"/t.json: toolchains[0]: context: driver: missing"},
 	{"{\"name\": \"t\", \"title\": \"T\", \"extension\": \"t\", \"source\": \"{source}\", \"run\": {\"argv\": [\"a\"]}}",
 		"/t.json: source: \"{source}\": unknown placeholder"},
 	{HEAD "\"aliases\": [\"a/b\"], \"run\": {\"argv\": [\"a\"]}}",
@@ -338,6 +361,92 @@ static void test_strict(void **state)
 			fail_msg("for %s\n expected: %s\n got: %s", broken[i].text,
 				broken[i].expected, err.text);
 	}
+}
+
+static const struct file_spec *find_file(const struct spec *spec, const char *path)
+{
+	for (size_t i = 0; i < spec->files_count; i++)
+		if (strcmp(spec->files[i].path, path) == 0)
+			return &spec->files[i];
+	return NULL;
+}
+
+static void prepare_context(struct fixture *fixture, const char *text, int expected, struct spec *spec, struct error *err)
+{
+	struct language *language;
+
+	write_file(fixture->installed, "t.json", text);
+	language = load("t");
+	spec_init(spec);
+	assert_int_equal(language_prepare_context(language, "7", spec, err), expected);
+	language_free(language);
+}
+
+/* Its driver is beside the language's file, and inside beside what the language and it have besides. */
+static void test_context(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct spec spec;
+	char path[256];
+
+	prepare_context(fixture,
+		HEAD "\"run\": {\"argv\": [\"a\"]}, \"files\": {\"own\": \"o\"}, \"env\": {\"A\": \"b\"}, \"context\": {\"driver\": \"d.t\", "
+		     "\"run\": [\"true\", \"-m{memory_mib}\", \"{driver}\", \"{support}\"], \"files\": {\"its\": [\"i\"]}}}",
+		-1, &spec, &err);
+	assert_non_null(strstr(err.text, "the driver of contexts of T: "));
+	assert_non_null(strstr(err.text, "/installed/contexts/d.t: No such file"));
+	spec_free(&spec);
+	snprintf(path, sizeof path, "%s/contexts", fixture->installed);
+	mkdir(path, 0755);
+	write_file(path, "d.t", "driver");
+	prepare_context(fixture,
+		HEAD "\"run\": {\"argv\": [\"a\"]}, \"files\": {\"own\": \"o\"}, \"env\": {\"A\": \"b\"}, \"context\": {\"driver\": \"d.t\", "
+		     "\"run\": [\"true\", \"-m{memory_mib}\", \"{driver}\", \"{support}\"], \"files\": {\"its\": [\"i\"]}}}",
+		0, &spec, &err);
+	assert_int_equal(spec.execs_count, 1);
+	assert_string_equal(spec.execs[0].argv[1], "-m512");
+	assert_string_equal(spec.execs[0].argv[2], "/tmp/.nsbox/7/d.t");
+	assert_string_equal(spec.execs[0].argv[3], "/tmp/.nsbox/7");
+	assert_string_equal(spec.execs[0].cwd, "/workspace");
+	assert_string_equal(exec_get_env(&spec.execs[0], "A"), "b");
+	assert_int_equal(spec.files_count, 3);
+	assert_memory_equal(find_file(&spec, "/tmp/.nsbox/7/d.t")->content, "driver", 6);
+	assert_memory_equal(find_file(&spec, "/tmp/.nsbox/7/own")->content, "o", 1);
+	assert_memory_equal(find_file(&spec, "/tmp/.nsbox/7/its")->content, "i\n", 2);
+	spec_free(&spec);
+}
+
+static void test_context_of_toolchain(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct spec spec;
+	char path[256];
+
+	snprintf(path, sizeof path, "%s/contexts", fixture->installed);
+	mkdir(path, 0755);
+	write_file(path, "d", "driver");
+	prepare_context(fixture,
+		HEAD "\"toolchains\": [{\"run\": {\"argv\": [\"a\"]}, \"context\": {\"driver\": \"d\", \"run\": [\"its\"]}}], "
+		     "\"context\": {\"driver\": \"d\", \"run\": [\"all\"]}}",
+		0, &spec, &err);
+	assert_string_equal(spec.execs[0].argv[0], "its");
+	spec_free(&spec);
+	prepare_context(fixture,
+		HEAD "\"toolchains\": [{\"run\": {\"argv\": [\"a\"]}}], \"context\": {\"driver\": \"d\", \"run\": [\"all\"]}}", 0,
+		&spec, &err);
+	assert_string_equal(spec.execs[0].argv[0], "all");
+	spec_free(&spec);
+	prepare_context(fixture, HEAD "\"run\": {\"argv\": [\"a\"]}}", -1, &spec, &err);
+	assert_string_equal(err.text, "T has no contexts");
+	spec_free(&spec);
+	prepare_context(fixture,
+		HEAD "\"toolchains\": [{\"run\": {\"argv\": [\"a\"]}}, {\"run\": {\"argv\": [\"b\"]}, \"context\": {\"driver\": \"d\", "
+		     "\"run\": [\"its\"]}}]}",
+		-1, &spec, &err);
+	assert_string_equal(err.text, "T has no contexts with the toolchain that is there");
+	spec_free(&spec);
 }
 
 static void test_missing_program(void **state)
@@ -447,6 +556,8 @@ int main(void)
 		TEST(test_heap_leaves_room),
 		TEST(test_user_goes_first),
 		TEST(test_broken_harms_nobody),
+		TEST(test_context),
+		TEST(test_context_of_toolchain),
 		TEST(test_strict),
 		TEST(test_missing_program),
 		TEST(test_root_directory),
