@@ -6,8 +6,8 @@
  * A client's own terminal and that of a session's command.
  *
  * The session hands over the master of the command's terminal, and from then on nothing that is typed or shown goes
- * through its supervisor: a client that stalls holds up nobody but its command, and when it dies the kernel closes the
- * master, which hangs the command up.
+ * through its supervisor: a client that stalls holds up nobody but its command, and when it dies its supervisor, which
+ * holds the master as well, lets go of it, which hangs the command up.
  */
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Which files a command of a session creates, modifies and deletes below /workspace: two looks at them, by the process
- * inside that works on files (FILEOP_SCAN), one before it runs and one after, and the difference (snapshot.h).
+ * inside that works on files (FILEOP_SCAN), one before it runs and one after, and the difference (listing.h).
  *
  * The first look is spared where the last one, after another command, still holds: when nothing has been written and
  * nothing has run since, and the files are the sandbox's own, which nobody outside can change. What could have written
@@ -21,7 +21,7 @@
 #include <time.h>
 
 #include "sandbox/fileops.h"
-#include "session/snapshot.h"
+#include "session/listing.h"
 #include "session/supervise.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -33,7 +33,7 @@ enum {
 	LOOK_DEADLINE_MS = 1000, /* until it is ended: something has held it up */
 	ANSWER_MAX = FILEOP_SCAN_MAX * (sizeof(struct fileop_node) + sizeof(struct fileop_directory) + 256) +
 		     sizeof(struct fileop_directory),
-	KEPT_SMALL = 64 << 10, /* bytes of a snapshot that an idle session may keep */
+	KEPT_SMALL = 64 << 10, /* bytes of a listing that an idle session may keep */
 	KEPT_MS = 60 * 1000,   /* a larger one is kept for so long */
 	HELD_MAX = 32 << 20,   /* bytes of all that the commands of a session hold */
 };
@@ -41,22 +41,22 @@ enum {
 void changes_note_activity(struct session *session)
 {
 	session->activity++;
-	snapshot_release(&session->latest);
+	listing_release(&session->latest);
 }
 
 uint64_t changes_check_clock(struct session *session, uint64_t now)
 {
-	if (!session->latest || snapshot_bytes(session->latest) <= KEPT_SMALL)
+	if (!session->latest || listing_bytes(session->latest) <= KEPT_SMALL)
 		return UINT64_MAX;
 	if (now < session->latest_until_us)
 		return session->latest_until_us;
-	snapshot_release(&session->latest);
+	listing_release(&session->latest);
 	return UINT64_MAX;
 }
 
 void changes_free(struct job_changes *changes)
 {
-	snapshot_release(&changes->before);
+	listing_release(&changes->before);
 	json_decref(changes->told);
 	strings_free(changes->sources);
 	*changes = (struct job_changes){.wanted = false};
@@ -66,8 +66,8 @@ void changes_give_up(struct job_changes *changes, const char *why)
 {
 	if (!changes->wanted || changes->told)
 		return;
-	snapshot_release(&changes->before);
-	changes->told = snapshot_no_changes(why);
+	listing_release(&changes->before);
+	changes->told = listing_no_changes(why);
 }
 
 /* --- looking --- */
@@ -110,10 +110,10 @@ static void note_sources(const struct session *session, struct job_changes *chan
 	}
 }
 
-static void leave_out_sources(const struct job_changes *changes, struct snapshot *seen)
+static void leave_out_sources(const struct job_changes *changes, struct listing *seen)
 {
 	for (char **name = changes->sources; name && *name; name++)
-		snapshot_leave_out(seen, *name);
+		listing_leave_out(seen, *name);
 }
 
 /* Returns whether it is on the way. */
@@ -151,10 +151,10 @@ static int refused(const struct fileop_answer *answer, struct error *err)
 }
 
 /* What was seen, or NULL with *err. *ret_own: only what is in the sandbox can change it. */
-static struct snapshot *take_seen(const struct file_work *work, bool *ret_own, struct error *err)
+static struct listing *take_seen(const struct file_work *work, bool *ret_own, struct error *err)
 {
 	struct fileop_answer answer;
-	struct snapshot *seen;
+	struct listing *seen;
 
 	if (work->overdue) {
 		error_set(err, 0, "looking into %s took longer than %d ms, and was ended", workspace, LOOK_DEADLINE_MS);
@@ -167,12 +167,12 @@ static struct snapshot *take_seen(const struct file_work *work, bool *ret_own, s
 	memcpy(&answer, work->answer, sizeof answer);
 	*ret_own = answer.count == 1;
 	if (answer.stage == FILEOP_OPENING && answer.errnum == ENOENT)
-		return snapshot_empty();
+		return listing_empty();
 	if (answer.stage != FILEOP_DONE) {
 		refused(&answer, err);
 		return NULL;
 	}
-	seen = snapshot_parse(work->answer + sizeof answer, work->answer_length - sizeof answer);
+	seen = listing_parse(work->answer + sizeof answer, work->answer_length - sizeof answer);
 	if (!seen)
 		error_set(err, 0, "what the process inside told of %s is not whole", workspace);
 	return seen;
@@ -186,34 +186,34 @@ static size_t bytes_held(const struct session *session)
 
 	for (size_t i = 0; i < JOBS_MAX; i++)
 		if (session->jobs[i].changes.before)
-			bytes += snapshot_bytes(session->jobs[i].changes.before);
+			bytes += listing_bytes(session->jobs[i].changes.before);
 	return bytes;
 }
 
-static void keep_before(struct session *session, struct job *job, struct snapshot **seen)
+static void keep_before(struct session *session, struct job *job, struct listing **seen)
 {
-	if (bytes_held(session) + snapshot_bytes(*seen) > HELD_MAX)
+	if (bytes_held(session) + listing_bytes(*seen) > HELD_MAX)
 		changes_give_up(&job->changes, "too many commands run at the same time, for so many files");
 	else
-		job->changes.before = snapshot_hold(*seen);
+		job->changes.before = listing_hold(*seen);
 }
 
-static void keep_latest(struct session *session, const struct job *job, struct snapshot **seen)
+static void keep_latest(struct session *session, const struct job *job, struct listing **seen)
 {
 	if (job->changes.activity != session->activity)
 		return;
-	snapshot_release(&session->latest);
-	session->latest = snapshot_hold(*seen);
+	listing_release(&session->latest);
+	session->latest = listing_hold(*seen);
 	session->latest_until_us = session_now_us() + KEPT_MS * 1000;
 }
 
 /* Whether what is changed from now on gets another time. */
-static bool is_settled(const struct snapshot *snapshot)
+static bool is_settled(const struct listing *listing)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec > snapshot_newest(snapshot);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec > listing_newest(listing);
 }
 
 bool changes_look_before(struct session *session, struct job *job)
@@ -223,7 +223,7 @@ bool changes_look_before(struct session *session, struct job *job)
 	if (!changes->wanted || changes->before || changes->told)
 		return false;
 	if (session->latest && is_settled(session->latest)) {
-		changes->before = snapshot_hold(session->latest);
+		changes->before = listing_hold(session->latest);
 		return false;
 	}
 	return look(session, job, JOB_BEFORE);
@@ -262,7 +262,7 @@ void changes_looked(struct session *session, struct job *job)
 	struct job_changes *changes = &job->changes;
 	struct error err;
 	bool own = false;
-	struct snapshot *seen;
+	struct listing *seen;
 
 	if (job->state == JOB_AFTER && source_of(job)) { /* it has been removed, or cannot be */
 		file_work_free(&job->work);
@@ -282,10 +282,10 @@ void changes_looked(struct session *session, struct job *job)
 	if (job->state == JOB_BEFORE) {
 		keep_before(session, job, &seen);
 	} else {
-		changes->told = snapshot_compare(changes->before, seen, workspace);
-		snapshot_release(&changes->before);
+		changes->told = listing_compare(changes->before, seen, workspace);
+		listing_release(&changes->before);
 		if (own)
 			keep_latest(session, job, &seen);
 	}
-	snapshot_release(&seen);
+	listing_release(&seen);
 }

@@ -44,10 +44,12 @@ int session_send(int socket, json_t *request, const int *fds, size_t fds_count, 
 	if (!body || header.length > FRAME_MAX)
 		return error_set(err, 0, "what the session is asked for is larger than %d MiB",
 			FRAME_MAX >> 20);
-	/* One that does not listen may have said why: then that is there to be received. */
-	if (frame_send_header(socket, &header, fds, fds_count) == 0)
-		(void)frame_send_bytes(socket, body, header.length);
-	return 0;
+	if (frame_send_header(socket, &header, fds, fds_count) == 0 && frame_send_bytes(socket, body, header.length) == 0)
+		return 0;
+	/* One that does not listen may have said why: then that is there to be received. Else nobody would ever answer. */
+	if (errno == EPIPE || errno == ECONNRESET)
+		return 0;
+	return error_set(err, errno, "asking the session");
 }
 
 json_t *session_receive(int socket, const struct frame_header *begun, struct error *err)

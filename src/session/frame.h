@@ -21,7 +21,9 @@ enum frame_type {
 	 * be fetched
 	 */
 	FRAME_PULL,
+	FRAME_INSTALL, /* server → supervisor: see install.h */
 	FRAME_CREATE, /* server → supervisor: see runner_create */
+	FRAME_SNAPSHOT, /* server → supervisor: see runner_snapshot */
 	/* From here on also between a session and its clients, which may be another nsbox: the numbers stay. */
 	FRAME_PROGRESS = 16, /* supervisor → server */
 	FRAME_RESULT,

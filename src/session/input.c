@@ -32,7 +32,12 @@ int input_open(struct input *input, struct error *err)
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, errno, "making a pipe for the command");
-	fcntl(ends[1], F_SETFL, O_NONBLOCK);
+	if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0) {
+		error_set(err, errno, "making a pipe for the command that does not wait");
+		close_fd(&ends[0]);
+		close_fd(&ends[1]);
+		return -1;
+	}
 	*input = (struct input){.reader = ends[0], .writer = ends[1]};
 	return 0;
 }

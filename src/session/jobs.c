@@ -58,10 +58,16 @@ void job_free(struct job *job)
 	free(job->source);
 	free(job->support);
 	json_decref(job->terminal);
+	close_fd(&job->master);
 	run_result_free(&job->result);
+	free(job->network);
 	spec_free(&job->spec);
 	changes_free(&job->changes);
+	json_decref(job->snapshot);
+	json_decref(job->snapshot_told);
+	cell_free(job);
 	*job = (struct job){.state = JOB_FREE,
+		.master = -1,
 		.kept = BACKLOG_NONE,
 		.streams = {-1, -1, -1},
 		.input = INPUT_NONE,
@@ -82,6 +88,7 @@ static struct job *occupy(struct session *session, struct job *job)
 		.end_deadline_us = UINT64_MAX,
 		.progress_us = UINT64_MAX,
 		.hangup_us = UINT64_MAX,
+		.master = -1,
 		.created_us = session_now_us()};
 	spec_init(&job->spec);
 	return job;
@@ -135,6 +142,8 @@ static void copy_walls(const struct session *session, struct run_result *result)
 	result->host_gid = session->walls.host_gid;
 	result->id_range = session->walls.id_range;
 	result->landlock_abi = session->walls.landlock_abi;
+	memcpy(result->published, session->walls.published, sizeof result->published);
+	result->published_count = session->walls.published_count;
 	memcpy(result->cgroup, session->walls.cgroup, sizeof result->cgroup);
 	memcpy(result->warnings, session->walls.warnings, sizeof result->warnings);
 	result->warnings_count = session->walls.warnings_count;
@@ -152,6 +161,8 @@ static void take_walls_of(const struct session *session, struct spec *spec)
 	spec->root_path = session->spec->root_path ? xstrdup(session->spec->root_path) : NULL;
 	spec->root_read_only = session->spec->root_read_only;
 	spec->network = session->spec->network;
+	free(spec->allow);
+	spec->allow = session->spec->allow ? xstrdup(session->spec->allow) : NULL;
 	spec->uid = session->spec->uid;
 	spec->gid = session->spec->gid;
 	free(spec->seccomp_name);
@@ -209,6 +220,10 @@ json_t *job_describe(const struct job *job)
 	object = json_pack("{s:I, s:o, s:b, s:b, s:f}", "process", (json_int_t)job->process,
 		"command", words, "background", job->background, "running", !ended(job), "age_s",
 		(double)((session_now_us() - job->created_us) / 1000) / 1000);
+	if (job->context)
+		json_object_set_new(object, "context", json_string(job->context->name));
+	if (!ended(job) && pause_active(job->session))
+		json_object_set_new(object, "paused", json_true());
 	if (job->state == JOB_DONE) {
 		json_object_set_new(
 			object, "status", json_integer(run_result_exit_status(&job->result)));
@@ -236,6 +251,10 @@ json_t *job_result_to_json(const struct job *job)
 
 	if (job->changes.told)
 		json_object_set(object, "changes", job->changes.told);
+	if (job->snapshot_told)
+		json_object_set(object, "snapshot", job->snapshot_told);
+	if (job->cell)
+		context_set_result(job, object);
 	return object;
 }
 
@@ -273,6 +292,8 @@ static size_t bytes_given(const struct job *job)
 	}
 	for (size_t i = 0; i < job->spec.files_count; i++)
 		bytes += job->spec.files[i].length;
+	if (job->cell)
+		bytes += job->cell->length;
 	return bytes;
 }
 
@@ -334,16 +355,31 @@ static bool remove_source(struct session *session, struct job *job)
 {
 	struct error unimportant;
 
-	if (!job->source || job->cancelled || session->ending ||
+	/* In a pause the end is told first. */
+	if (!job->source || job->cancelled || session->ending || pause_active(session) ||
 		file_remove_start(session, &job->work, job->source, &unimportant) < 0)
 		return false;
 	job->state = JOB_REMOVING;
 	return true;
 }
 
+/* It is made in the next turn: what is done in this one may be with the sandbox that there is. */
+static bool wait_for_snapshot(const struct session *session, struct job *job)
+{
+	if (!job->snapshot || job->snapshot_told || !job->connection || session->ending)
+		return false;
+	job->state = JOB_SNAPSHOT;
+	return true;
+}
+
 static void finish_job(struct session *session, struct job *job)
 {
-	if (changes_look_after(session, job) || images_look(session, job) || remove_source(session, job))
+	if (job->context) {
+		context_driver_ended(session, job);
+		return;
+	}
+	if (changes_look_after(session, job) || images_look(session, job) || remove_source(session, job) ||
+		wait_for_snapshot(session, job))
 		return;
 	job->result.total_us = session_now_us() - job->created_us;
 	session->used_us = session_now_us();
@@ -355,6 +391,33 @@ static void finish_job(struct session *session, struct job *job)
 		end_background(job);
 	else
 		job_free(job);
+}
+
+void job_note_snapshot(struct session *session, struct job *job, json_t *told)
+{
+	/* Also where it fails before what is copied for it has ended. */
+	if (session->copying.job == job)
+		session->copying.job = NULL;
+	job->snapshot_told = told;
+}
+
+bool jobs_have_snapshots(const struct session *session)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state == JOB_SNAPSHOT && session->jobs[i].snapshot_told)
+			return true;
+	return false;
+}
+
+void job_finish(struct session *session, struct job *job)
+{
+	finish_job(session, job);
+}
+
+void job_forget_driver(struct session *session, struct job *job)
+{
+	remove_made(session, job);
+	job_free(job);
 }
 
 static void fail_job(struct session *session, struct job *job, const struct error *err)
@@ -385,6 +448,18 @@ static void keep(struct job *job, const uint8_t *data, size_t length)
 	backlog_add(&job->kept, data, length, max);
 }
 
+/* Returns -1 where there is no memory for it. */
+static int take_output(struct job *job, int stream, const uint8_t *data, size_t length)
+{
+	if (job->context)
+		return context_take_output(job->context, stream, data, length);
+	result_keep(&job->result, stream, job->captures[stream].total, data, length);
+	if (capture_add(&job->captures[stream], data, length) < 0)
+		return -1;
+	keep(job, data, length);
+	return 0;
+}
+
 /* Returns false when nothing more is there, now or ever. */
 static bool read_captured(struct job *job, int stream)
 {
@@ -395,12 +470,8 @@ static bool read_captured(struct job *job, int stream)
 		return true;
 	if (n < 0 && errno == EAGAIN)
 		return false;
-	if (n > 0)
-		result_keep(&job->result, stream, job->captures[stream].total, buffer, (size_t)n);
-	if (n > 0 && capture_add(&job->captures[stream], buffer, (size_t)n) == 0) {
-		keep(job, buffer, (size_t)n);
+	if (n > 0 && take_output(job, stream, buffer, (size_t)n) == 0)
 		return true;
-	}
 	if (n != 0) {
 		add_warning(&job->result,
 			"reading what the command wrote failed: %s; what came after is lost",
@@ -428,6 +499,16 @@ static void drain(struct job *job)
 	for (size_t i = 0; i < job->stdio.relays_count; i++)
 		if (job->stdio.relays[i].number > 0)
 			relay_finish(&job->stdio.relays[i]);
+}
+
+bool job_read_captured(struct job *job, int stream)
+{
+	return job->stdio.captured[stream] >= 0 && read_captured(job, stream);
+}
+
+void job_drain(struct job *job)
+{
+	drain(job);
 }
 
 /* --- commands --- */
@@ -489,16 +570,22 @@ static int carry(struct job *job, int number, struct error *err)
 		close_fd(&own);
 		return error_set(err, errno, "making a pipe");
 	}
+	/* The other end is the command's, which may do what it wants with it. */
+	if (fcntl(ends[number == 0], F_SETFL, O_NONBLOCK) < 0) {
+		error_set(err, errno, "making a pipe that does not wait");
+		close_fd(&own);
+		close_fd(&ends[0]);
+		close_fd(&ends[1]);
+		return -1;
+	}
 	if (number == 0) {
 		job->stdio.child[0] = ends[0];
-		fcntl(ends[1], F_SETFL, O_NONBLOCK);
 		relay_init(
 			relay, own >= 0 ? own : given, own >= 0, ends[1], true, RELAY_NONBLOCKING);
 		relay->watched = given;
 		relay->from_socket = is_socket;
 	} else {
 		job->stdio.child[number] = ends[1];
-		fcntl(ends[0], F_SETFL, O_NONBLOCK);
 		relay_init(relay, ends[0], true, own >= 0 ? own : given, own >= 0,
 			is_socket ? RELAY_SOCKET : RELAY_PIPE);
 	}
@@ -534,8 +621,9 @@ static int prepare_terminal(struct session *session, struct job *job, struct err
 		if (job->stdio.child[number] < 0)
 			return error_set(err, errno, "opening a terminal in the sandbox");
 	}
-	/* The client's from here on, and nobody else's: with it the terminal ends. */
-	return give_terminal(job->connection, master) < 0 ? error_set(err, errno, "handing over the terminal") : 0;
+	/* Here it is only held: see job_cancel. */
+	job->master = move_fd(&master);
+	return give_terminal(job->connection, job->master) < 0 ? error_set(err, errno, "handing over the terminal") : 0;
 }
 
 static int send_command(struct session *session, struct job *job, struct error *err)
@@ -563,6 +651,8 @@ static int send_command(struct session *session, struct job *job, struct error *
 		exec->stdin_kind = STDIN_NULL;
 	if (stdio_prepare(exec, true, false, false, &job->stdio, err) < 0)
 		return -1;
+	if (job->context && context_prepare_stdio(job->context, &job->stdio, err) < 0)
+		return -1;
 	if (opens_input) {
 		close_fd(&job->stdio.child[0]);
 		job->stdio.child[0] =
@@ -576,6 +666,10 @@ static void start_command(struct session *session, struct job *job)
 	const struct exec_spec *exec = &job->spec.execs[job->index];
 	struct error err = {0};
 
+	if (job->cell) {
+		context_start_call(session, job);
+		return;
+	}
 	changes_note_activity(session);
 	begin_command(session, job);
 	if (send_command(session, job, &err) < 0) {
@@ -607,6 +701,12 @@ static void start_files(struct session *session, struct job *job)
 		fail_job(session, job, &err);
 }
 
+void job_start(struct session *session, struct job *job)
+{
+	job->state = JOB_FILES;
+	start_files(session, job);
+}
+
 static void file_written(struct session *session, struct job *job)
 {
 	struct error err = {0};
@@ -636,6 +736,17 @@ void job_end_command(struct session *session, struct job *job, enum ended_by end
 		session->ending = true;
 }
 
+/* What the gate did since the job began, for whichever command: it cannot tell one from another. */
+static void note_network(struct session *session, struct job *job)
+{
+	if (!session->sandbox.gate.report || !job->network)
+		return;
+	free(job->result.network);
+	job->result.network = xcalloc(1, sizeof *job->result.network);
+	report_read(session->sandbox.gate.report, job->result.network);
+	report_subtract(job->result.network, job->network);
+}
+
 static void finish_command(
 	struct session *session, struct job *job, const struct agent_message *message)
 {
@@ -649,12 +760,36 @@ static void finish_command(
 	if (!job->stopped_by_us)
 		exec_note_status(job->exec, message->value, &job->spec);
 	exec_note_cgroup(job->exec, &session->sandbox, job->id);
+	note_network(session, job);
 	sandbox_forget_command(&session->sandbox, job->id);
 	exec_note_disk(job->exec, session->tmpfs_fds, session->tmpfs_count, session->spec);
 	job->state = JOB_DRAINING; /* it cannot be ended any more */
 	space_after_command(session, job);
 	exec_take_output(job->exec, job->captures, job->spec.limits.output_bytes);
 	job->deadline_us = job->end_deadline_us = UINT64_MAX;
+}
+
+void job_begin_call(struct session *session, struct job *job)
+{
+	uint64_t timeout_ms = job->spec.execs[0].timeout_ms;
+
+	changes_note_activity(session);
+	space_before_command(session);
+	begin_command(session, job);
+	job->state = JOB_CALL;
+	job->started_us = session_now_us();
+	job->result.setup_us = job->started_us - job->created_us;
+	job->deadline_us = timeout_ms ? job->started_us + timeout_ms * 1000 : UINT64_MAX;
+}
+
+void job_close_call(struct session *session, struct job *job)
+{
+	job->deadline_us = job->progress_us = UINT64_MAX;
+	job->exec->usage.wall_us = session_now_us() - job->started_us;
+	changes_note_activity(session);
+	note_network(session, job);
+	exec_note_disk(job->exec, session->tmpfs_fds, session->tmpfs_count, session->spec);
+	exec_take_output(job->exec, job->captures, job->spec.limits.output_bytes);
 }
 
 /* Whether something that the command wrote is still to be passed on. */
@@ -704,15 +839,22 @@ static void command_ended(
 	go_on(session, job);
 }
 
-/* With the next command, or to the end. */
+/* What comes after its command is done inside: another, or a look at files. */
+static bool goes_on_inside(const struct job *job, bool more)
+{
+	return more || job->changes.wanted || job->spec.collect_images;
+}
+
+/* With the next command, or to the end. During a pause neither, where that is work inside: see jobs_resumed. */
 static void go_on(struct session *session, struct job *job)
 {
-	bool more;
+	bool more = !job->stopped_by_us && job->exec->ended_by == ENDED_EXITED &&
+		    job->exec->exit_code == 0 && job->index + 1 < job->spec.execs_count;
 
+	if (pause_active(session) && !job->cancelled && goes_on_inside(job, more))
+		return;
 	note_losses(job);
 	close_streams(job);
-	more = !job->stopped_by_us && job->exec->ended_by == ENDED_EXITED &&
-	       job->exec->exit_code == 0 && job->index + 1 < job->spec.execs_count;
 	if (!more) {
 		finish_job(session, job);
 		return;
@@ -783,6 +925,17 @@ bool job_take_message(struct session *session, const struct agent_message *messa
 
 /* --- requests --- */
 
+void job_inherit_env(const struct session *session, struct exec_spec *exec)
+{
+	const struct exec_spec *base = &session->spec->execs[0];
+
+	for (char **entry = base->env; entry && *entry; entry++) {
+		cleanup_free char *name = xmemdup(*entry, strcspn(*entry, "="));
+
+		exec_default_env(exec, name, *entry + strlen(name) + 1);
+	}
+}
+
 /* What the session's own spec has for a command, of which there is none: the environment and the folder. */
 static void inherit(const struct session *session, struct spec *spec)
 {
@@ -793,11 +946,7 @@ static void inherit(const struct session *session, struct spec *spec)
 
 		if (!exec->cwd && base->cwd)
 			exec->cwd = xstrdup(base->cwd);
-		for (char **entry = base->env; entry && *entry; entry++) {
-			cleanup_free char *name = xmemdup(*entry, strcspn(*entry, "="));
-
-			exec_default_env(exec, name, *entry + strlen(name) + 1);
-		}
+		job_inherit_env(session, exec);
 	}
 }
 
@@ -827,6 +976,7 @@ static int take_request(
 	spec_free(&job->spec);
 	job->spec = spec;
 	job->changes.wanted = json_is_true(json_object_get(request, "changes"));
+	job->snapshot = json_deep_copy(json_object_get(request, "snapshot"));
 	job->changes.inputs = spec.files_count;
 	job->background = json_is_true(json_object_get(request, "background"));
 	job->wants_progress = json_is_true(json_object_get(request, "progress"));
@@ -841,6 +991,36 @@ static int take_request(
 		return -1;
 	job->state = JOB_FILES;
 	return settle_spec(session, job, err);
+}
+
+/* What commands that ran before this one are not to be counted for it. */
+static void begin_result(const struct session *session, struct job *job)
+{
+	copy_walls(session, &job->result);
+	if (!session->sandbox.gate.report)
+		return;
+	job->network = xcalloc(1, sizeof *job->network);
+	report_read(session->sandbox.gate.report, job->network);
+}
+
+int job_prepare_call(struct session *session, struct job *job, const json_t *request, struct error *err)
+{
+	struct spec spec;
+
+	if (spec_from_json(json_object_get(request, "spec"), &spec, err) < 0)
+		return -1;
+	spec_free(&job->spec);
+	job->spec = spec;
+	if (spec.execs_count != 1 || spec.files_count > 0)
+		return error_set(err, 0, "a call of a context has a spec of one command, and no files");
+	job->changes.wanted = json_is_true(json_object_get(request, "changes"));
+	job->snapshot = json_deep_copy(json_object_get(request, "snapshot"));
+	job->wants_progress = json_is_true(json_object_get(request, "progress"));
+	if (!job->spec.execs[0].timeout_ms)
+		job->spec.execs[0].timeout_ms = session->options.timeout_ms;
+	take_walls_of(session, &job->spec);
+	begin_result(session, job);
+	return check_given(session, err);
 }
 
 static void source_read(struct session *session, struct job *job)
@@ -905,7 +1085,7 @@ void job_exec(struct session *session, struct connection *connection, const json
 			job_free(job);
 		return;
 	}
-	copy_walls(session, &job->result);
+	begin_result(session, job);
 	for (int i = 0; i < 3 && !job->background; i++)
 		job->streams[i] = move_fd(&connection->streams[i]);
 	if (job->background)
@@ -920,10 +1100,17 @@ void job_cancel(struct session *session, struct job *job)
 {
 	job->connection = NULL;
 	job->cancelled = true;
-	if (job->state == JOB_RUNNING && job->terminal) {
+	/* The end of the terminal makes SIGCONT as well: in a pause the command ends before. */
+	if (job->state == JOB_WAITING || job->state == JOB_CALL) {
+		context_cancel_call(session, job);
+	} else if (job->state == JOB_RUNNING && job->terminal && !pause_active(session)) {
 		job->hangup_us = session_now_us() + HANGUP_MS * 1000;
+		close_fd(&job->master);
 	} else if (job->state == JOB_RUNNING) {
 		job_end_command(session, job, ENDED_CANCELLED);
+	} else if (job->state == JOB_SNAPSHOT) {
+		snapshot_cancel(session, job);
+		job_free(job);
 	} else if (job->state == JOB_DRAINING) {
 		close_streams(job);
 		remove_made(session, job);
@@ -943,6 +1130,15 @@ void jobs_fail_all(struct session *session, const struct error *err)
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		struct job *job = &session->jobs[i];
 
+		if (job->state == JOB_DONE)
+			continue;
+		if (job->state == JOB_SNAPSHOT) {
+			if (!job->snapshot_told)
+				job_note_snapshot(session, job,
+					json_pack("{s:s, s:s}", "failed", err->text, "hint", err->hint));
+			finish_job(session, job);
+			continue;
+		}
 		if (job->state == JOB_FILE && job->connection)
 			answer_failure(job->connection, err);
 		else if (job->state == JOB_AFTER || job->state == JOB_IMAGE || job->state == JOB_REMOVING) {
@@ -953,12 +1149,12 @@ void jobs_fail_all(struct session *session, const struct error *err)
 			finish_job(session, job);
 			continue;
 		} else if (job->state == JOB_SOURCE || job->state == JOB_FILES ||
-			   job->state == JOB_BEFORE || job->state == JOB_RUNNING ||
-			   job->state == JOB_DRAINING) {
+			   job->state == JOB_BEFORE || job->state == JOB_RUNNING || job->state == JOB_WAITING ||
+			   job->state == JOB_CALL || job->state == JOB_DRAINING) {
 			changes_give_up(&job->changes, err->text);
 			job->spec.collect_images = false;
 			close_streams(job);
-			if (job->state == JOB_RUNNING)
+			if (job->state == JOB_RUNNING || job->state == JOB_CALL)
 				exec_take_output(
 					job->exec, job->captures, job->spec.limits.output_bytes);
 			fail_job(session, job, err);
@@ -975,12 +1171,19 @@ size_t job_fill_poll(struct job *job, struct pollfd *ret)
 {
 	size_t count = 0;
 
+	/* What it began goes on with all else. */
+	if (works_on_files(job) && pause_active(job->session))
+		return 0;
 	if (works_on_files(job)) {
 		file_work_fill_poll(&job->work, ret);
 		return FILE_WORK_POLLFDS;
 	}
 	if (job->state != JOB_RUNNING && job->state != JOB_DRAINING)
 		return 0;
+	if (job->context) {
+		context_fill_poll(job->context, ret);
+		return CONTEXT_POLLFDS;
+	}
 	for (int i = 0; i < 2; i++)
 		ret[count++] = (struct pollfd){.fd = job->stdio.captured[i], .events = POLLIN};
 	ret[count++] = input_pollfd(&job->input);
@@ -1038,6 +1241,10 @@ void job_handle_poll(
 		return;
 	if (works_on_files(job)) {
 		step_file(session, job, fds);
+		return;
+	}
+	if (job->context) {
+		context_step(session, job->context, fds);
 		return;
 	}
 	for (int i = 0; i < 2; i++)
@@ -1103,7 +1310,7 @@ static bool anything_runs(const struct session *session)
 
 static void check_deadlines(struct session *session, struct job *job, uint64_t now)
 {
-	if (now >= job->deadline_us) {
+	if (now >= job->deadline_us && !pause_active(session)) {
 		exec_add_hit(job->exec, LIMIT_TIME, job->spec.execs[job->index].timeout_ms,
 			(now - job->started_us) / 1000, "clock");
 		job_end_command(session, job, ENDED_TIMEOUT);
@@ -1132,9 +1339,31 @@ static void report_progress(struct job *job, uint64_t now)
 					       "elapsed_ms", (json_int_t)((now - job->created_us) / 1000)));
 }
 
+void jobs_shift_clocks(struct session *session, uint64_t by_us)
+{
+	contexts_shift_clocks(session, by_us);
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct job *job = &session->jobs[i];
+
+		if (job->state == JOB_RUNNING) {
+			job->started_us += by_us;
+			job->deadline_us += job->deadline_us != UINT64_MAX ? by_us : 0;
+		} else if (works_on_files(job)) {
+			job->work.deadline_us += job->work.deadline_us != UINT64_MAX ? by_us : 0;
+		}
+	}
+}
+
+void jobs_resumed(struct session *session)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state == JOB_DRAINING && !output_pending(&session->jobs[i]))
+			go_on(session, &session->jobs[i]);
+}
+
 uint64_t jobs_check_clocks(struct session *session)
 {
-	uint64_t now = session_now_us(), next = UINT64_MAX;
+	uint64_t now = session_now_us(), next = UINT64_MAX, calls;
 
 	if (now >= session->tick_us) {
 		check_memory(session);
@@ -1143,18 +1372,27 @@ uint64_t jobs_check_clocks(struct session *session)
 					   : UINT64_MAX;
 	}
 	next = changes_check_clock(session, now);
+	calls = contexts_check_clocks(session, now);
+	next = calls < next ? calls : next;
 	next = session->tick_us < next ? session->tick_us : next;
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		struct job *job = &session->jobs[i];
 
 		if (job->state == JOB_RUNNING) {
 			check_deadlines(session, job, now);
-			next = job->deadline_us < next ? job->deadline_us : next;
+			if (!pause_active(session))
+				next = job->deadline_us < next ? job->deadline_us : next;
 			next = job->end_deadline_us < next ? job->end_deadline_us : next;
 			if (now >= job->progress_us)
 				report_progress(job, now);
 			next = job->progress_us < next ? job->progress_us : next;
 			next = job->hangup_us < next ? job->hangup_us : next;
+		} else if (job->state == JOB_CALL) {
+			if (now >= job->progress_us)
+				report_progress(job, now);
+			next = job->progress_us < next ? job->progress_us : next;
+		} else if (works_on_files(job) && pause_active(session)) {
+			continue;
 		} else if (works_on_files(job) && now >= job->work.deadline_us) {
 			step_file(session, job, NULL);
 			next = now; /* for what comes of that */

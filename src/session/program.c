@@ -19,33 +19,13 @@ static const char *text_of(const json_t *program, const char *key)
 	return json_string_value(json_object_get(program, key));
 }
 
-static char **copy_strings(char *const *strings)
-{
-	size_t count = 0;
-	char **copy;
-
-	while (strings && strings[count])
-		count++;
-	copy = xcalloc(count + 1, sizeof *copy);
-	for (size_t i = 0; i < count; i++)
-		copy[i] = xstrdup(strings[i]);
-	return copy;
-}
-
 /* The root of the session, as languages look at it. */
 static void take_root(const struct spec *from, struct spec *ret)
 {
+	spec_copy_root(from, ret);
 	ret->session = true;
-	ret->root = from->root;
-	ret->root_path = from->root_path ? xstrdup(from->root_path) : NULL;
-	ret->root_digest = from->root_digest ? xstrdup(from->root_digest) : NULL;
-	if (from->root_layers)
-		ret->root_layers = copy_strings(from->root_layers);
-	if (from->root_env)
-		ret->root_env = copy_strings(from->root_env);
 	ret->uid = from->uid;
 	ret->gid = from->gid;
-	free(ret->home);
 	ret->home = from->home ? xstrdup(from->home) : NULL;
 	ret->limits = from->limits;
 	for (size_t i = 0; i < from->mounts_count; i++) {
@@ -147,6 +127,12 @@ static char *whole_path(const char *path)
 	return *path == '/' ? xstrdup(path) : xasprintf("/workspace/%s", path);
 }
 
+static int came_later(const struct language *language, struct error *err)
+{
+	error_set(err, 0, "%s came to this host after the session was made, which cannot see it", language_title(language));
+	return error_hint(err, "make another session");
+}
+
 static int prepare_code(const struct session *session, struct job *job, const json_t *program,
 	struct language_source *source, struct error *err)
 {
@@ -158,17 +144,13 @@ static int prepare_code(const struct session *session, struct job *job, const js
 
 	if (!language)
 		return -1;
-	spec_init(&made);
 	take_root(session->spec, &made);
 	snprintf(unique, sizeof unique, "%u", job->process);
 	source->unique = unique;
 	r = language_prepare_source(language, source, (char *const *)arguments,
 		job->spec.execs[0].timeout_ms, &made, err);
-	if (r == 0 && made.mounts_count != session->spec->mounts_count) {
-		r = error_set(err, 0, "%s came to this host after the session was made, which cannot see it",
-			language_title(language));
-		error_hint(err, "make another session");
-	}
+	if (r == 0 && made.mounts_count != session->spec->mounts_count)
+		r = came_later(language, err);
 	if (r == 0) {
 		if (!source->file)
 			job->source = xstrdup(made.files[0].path);
@@ -192,7 +174,6 @@ static const char *choose_shell(const struct session *session)
 
 	if (language_load("bash", &bash, &unimportant) < 0)
 		return "sh";
-	spec_init(&spec);
 	take_root(session->spec, &spec);
 	language_status(bash, &spec, &status);
 	ready = status.ready;
@@ -221,11 +202,37 @@ static void prepare_shell(const struct session *session, struct job *job, const 
 	free(arguments);
 }
 
+/* A command of `language`'s that was made with `prepare`, whose files are the job's to remove. */
+static int prepare_own(const struct session *session, struct job *job, const char *name,
+	int (*prepare)(const struct language *, const char *unique, struct spec *, struct error *), struct error *err)
+{
+	struct language *language;
+	struct spec made;
+	char unique[16];
+	int r;
+
+	if (language_load(name, &language, err) < 0)
+		return -1;
+	take_root(session->spec, &made);
+	snprintf(unique, sizeof unique, "%u", job->process);
+	r = prepare(language, unique, &made, err);
+	if (r == 0 && made.mounts_count != session->spec->mounts_count)
+		r = came_later(language, err);
+	if (r == 0) {
+		if (made.files_count > 0)
+			job->support = language_support_directory(unique);
+		take_commands(&made, job);
+	}
+	spec_free(&made);
+	language_free(language);
+	return r;
+}
+
 int program_prepare(const struct session *session, struct job *job, const json_t *program,
 	const void *text, size_t length, struct error *err)
 {
 	const json_t *code = json_object_get(program, "code");
-	const char *file = text_of(program, "file"), *line = text_of(program, "shell");
+	const char *file = text_of(program, "file"), *line = text_of(program, "shell"), *repl = text_of(program, "repl");
 	cleanup_free char *path = file ? whole_path(file) : NULL;
 	struct language_source source = {.code = "", .file = path};
 
@@ -235,6 +242,8 @@ int program_prepare(const struct session *session, struct job *job, const json_t
 		prepare_shell(session, job, line);
 		return 0;
 	}
+	if (repl)
+		return prepare_own(session, job, repl, language_prepare_repl, err);
 	if (json_is_string(code)) {
 		source.code = json_string_value(code);
 		source.length = json_string_length(code);
@@ -245,4 +254,11 @@ int program_prepare(const struct session *session, struct job *job, const json_t
 		source.length = length;
 	}
 	return prepare_code(session, job, program, &source, err);
+}
+
+int program_prepare_context(const struct session *session, struct job *job, const char *name, struct error *err)
+{
+	job->spec.execs_count = 1;
+	job->spec.execs[0].stdin_kind = STDIN_NULL;
+	return prepare_own(session, job, name, language_prepare_context, err);
 }

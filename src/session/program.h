@@ -8,6 +8,7 @@
  *     {"code": TEXT, "language": L}    L may be left out where the session has a language
  *     {"file": PATH, "language": L}    L may be left out where the file's name tells
  *     {"shell": TEXT}
+ *     {"repl": L}                      the interactive interpreter of that language, for a terminal
  */
 
 #include <jansson.h>
@@ -28,5 +29,11 @@ bool program_reads_file(const json_t *program, const char **ret_path);
  */
 int program_prepare(const struct session *session, struct job *job, const json_t *program,
 	const void *text, size_t length, struct error *err);
+
+/*
+ * Makes job->spec one that keeps an interpreter of `language` (language_prepare_context); what is to be removed once that has
+ * ended is in job->support. Returns 0, or -1 with *err.
+ */
+int program_prepare_context(const struct session *session, struct job *job, const char *language, struct error *err);
 
 #endif

@@ -158,15 +158,34 @@ int runner_pull(struct runner *runner, const char *image, const struct pull_conf
 		json_pack("{s:s, s:s?, s:b}", "image", image, "config", config->file, "no_config", config->none), ret, err);
 }
 
-int runner_create(struct runner *runner, const struct spec *spec, const struct session_options *options,
-	struct runner_io *ret, struct error *err)
+int runner_install(struct runner *runner, const struct spec *spec, const char *id, const char *language, const json_t *names,
+	const struct pull_config *config, struct runner_io *ret, struct error *err)
+{
+	json_t *request = json_pack("{s:s?, s:O, s:s?, s:b}", "language", language, "packages", names, "config", config->file,
+		"no_config", config->none);
+
+	if (spec)
+		json_object_set_new(request, "spec", spec_to_json(spec));
+	else
+		json_object_set_new(request, "session", json_string(id));
+	return submit(runner, FRAME_INSTALL, request, ret, err);
+}
+
+int runner_create(struct runner *runner, const struct spec *spec, const struct session_options *options, const json_t *names,
+	const struct pull_config *config, struct runner_io *ret, struct error *err)
 {
 	return submit(runner, FRAME_CREATE,
-		json_pack("{s:o, s:I, s:I, s:I, s:s, s:i}", "spec", spec_to_json(spec), "idle_ms",
+		json_pack("{s:o, s:I, s:I, s:I, s:s, s:i, s:O?, s:s?, s:b}", "spec", spec_to_json(spec), "idle_ms",
 			(json_int_t)options->idle_ms, "life_ms", (json_int_t)options->life_ms,
 			"timeout_ms", (json_int_t)options->timeout_ms, "language", options->language,
-			"shared_max", (int)options->shared_max),
+			"shared_max", (int)options->shared_max, "packages", names, "config", config->file,
+			"no_config", config->none),
 		ret, err);
+}
+
+int runner_snapshot(struct runner *runner, const json_t *request, struct runner_io *ret, struct error *err)
+{
+	return submit(runner, FRAME_SNAPSHOT, json_deep_copy(request), ret, err);
 }
 
 void runner_claim(struct runner_io *io)

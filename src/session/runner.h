@@ -84,14 +84,34 @@ int runner_pull(struct runner *runner, const char *image, const struct pull_conf
 	struct error *err);
 
 /*
+ * The same for installing packages (session/install.h), of the system where `language` is NULL, for the root of a spec; or
+ * where that is NULL in the session `id`. The object of its RUNNER_RESULT says what the package manager wrote, and whether it
+ * failed.
+ */
+int runner_install(struct runner *runner, const struct spec *spec, const char *id, const char *language, const json_t *names,
+	const struct pull_config *config, struct runner_io *ret, struct error *err);
+
+/*
  * The same for making a session (session/session.h) of a spec and options. The object of its RUNNER_RESULT is {"id":
  * string, "warnings": [string], "sandbox": …, "limits": …}, the last two as run_result_to_json has them. The session ends
- * unless runner_claim is called then, before the socket is closed.
+ * unless runner_claim is called then, before the socket is closed. `names` (NULL: none) of packages of the options' language are
+ * installed in it before; where that fails, the object says so as that of an install does, and there is no session.
  */
 struct session_options;
-int runner_create(struct runner *runner, const struct spec *spec, const struct session_options *options,
-	struct runner_io *ret, struct error *err);
+int runner_create(struct runner *runner, const struct spec *spec, const struct session_options *options, const json_t *names,
+	const struct pull_config *config, struct runner_io *ret, struct error *err);
 void runner_claim(struct runner_io *io);
+
+/*
+ * The same for snapshots that servers may use (image/snapshots.h). `request` is one of
+ *
+ *     {"op": "fork", "of": the id of a session or a snapshot, or its name, "max_bytes", "shared_max", and what is to be other
+ *     than there: "idle_ms", "timeout_ms", "memory_bytes", "network"}
+ *                     → as runner_create has it, with "how", "copied_bytes", "language"; runner_claim, too
+ *     {"op": "list"}  → {"snapshots": [{"id", "name", "session", "parent", "created_s", "root", "root_path", "bytes"}]}
+ *     {"op": "delete", "snapshot": its name or id}  → {"id"}
+ */
+int runner_snapshot(struct runner *runner, const json_t *request, struct runner_io *ret, struct error *err);
 
 /* The same for a question to the session `id`, by a socket of its own: session.h has the requests. */
 int runner_ask(const char *id, json_t *request, struct runner_io *ret, struct error *err);

@@ -78,8 +78,8 @@ static void connection_free(struct connection *connection)
 
 static void put_frame(struct connection *connection, enum frame_type type, json_t *object)
 {
-	cleanup_free char *body =
-		object ? json_dumps(object, JSON_COMPACT | REPORT_JSON_DUMP_FLAGS) : NULL;
+	/* Numbers whole: they may be the code's. Who shows them rounds. */
+	cleanup_free char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	struct frame_header header = {.type = type};
 	size_t length = body ? strlen(body) : 0;
 
@@ -159,6 +159,18 @@ static struct job *job_of(struct session *session, const struct connection *conn
 static bool is_from_mcp(const json_t *request)
 {
 	return strcmp(json_string_value(json_object_get(request, "from")) ?: "", "mcp") == 0;
+}
+
+static void refuse_paused(const struct session *session, struct connection *connection, const json_t *request)
+{
+	struct error err = {0};
+
+	error_set(&err, 0, "the %s is paused: nothing can begin in it", is_from_mcp(request) ? "sandbox" : "session");
+	if (is_from_mcp(request))
+		error_hint(&err, "sandbox_resume lets it go on");
+	else
+		error_hint(&err, "nsbox session resume %s lets it go on", session->id);
+	answer_failure(connection, &err);
 }
 
 static struct job *named_process(struct session *session, const json_t *request, struct error *err)
@@ -250,6 +262,12 @@ static uint64_t serve_waiting(struct session *session)
 
 		if (connection->fd < 0 || !connection->wait_until_us)
 			continue;
+		if (strcmp(json_string_value(json_object_get(connection->request, "op")) ?: "", "context") == 0) {
+			context_waited(session, connection, now);
+			if (connection->wait_until_us && connection->wait_until_us < next)
+				next = connection->wait_until_us;
+			continue;
+		}
 		job = named_process(session, connection->request, &err);
 		if (!job)
 			answer_failure(connection, &err);
@@ -269,6 +287,10 @@ static void request_signal(
 	const struct job *job = named_process(session, request, &err);
 	json_int_t number = json_integer_value(json_object_get(request, "signal"));
 
+	if (job && number == SIGCONT && session->pause.holders & PAUSE_USER) {
+		refuse_paused(session, connection, request);
+		return;
+	}
 	if (job && (number < 1 || number >= NSIG)) {
 		error_set(&err, 0, "%lld is no signal", (long long)number);
 		job = NULL;
@@ -303,7 +325,7 @@ static void request_info(struct session *session, struct connection *connection)
 		if (session->jobs[i].state != JOB_FREE && session->jobs[i].process)
 			json_array_append_new(processes, job_describe(&session->jobs[i]));
 	answer(connection,
-		json_pack("{s:s, s:s, s:s?, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s?, s:b, s:s, s:o}", "id",
+		json_pack("{s:s, s:s, s:s?, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s?, s:o, s:b, s:s, s:b, s:o}", "id",
 			session->id, "root", roots[session->spec->root], "root_path",
 			session->spec->root_path, "supervisor", (int)getpid(), "age_s",
 			seconds(now - session->created_us), "idle_s",
@@ -316,14 +338,55 @@ static void request_info(struct session *session, struct connection *connection)
 			"disk_limit_bytes", (json_int_t)session->spec->limits.disk_bytes,
 			"storage", session->spec->storage_folder ? "disk" : "memory", "storage_note",
 			session->space.in_memory[0] ? session->space.in_memory : NULL,
-			"shared", session->options.shared, "language", session->options.language,
-			"processes", processes));
+			"published", published_to_json(&session->walls), "shared", session->options.shared, "language", session->options.language,
+			"paused", pause_active(session), "processes", processes));
+}
+
+/* What an install needs to know of the session, which goes on meanwhile. */
+static void request_packages(struct connection *connection, struct session *session)
+{
+	const struct space *space = &session->space;
+	struct error err;
+	struct spec root;
+
+	if (space->packages.folder < 0) {
+		error_set(&err, 0, "nothing can be installed in this session: %s",
+			space->no_packages[0] ? space->no_packages : "it was made without a place for packages");
+		answer_failure(connection, &err);
+		return;
+	}
+	spec_copy_root(session->spec, &root);
+	past_leave_out(session, &root);
+	answer(connection, json_pack("{s:o, s:s, s:s}", "spec", spec_to_json(&root), "folder", space->packages.path,
+				   "language", session->options.language));
+	spec_free(&root);
 }
 
 static int set_no_descriptors(struct error *err)
 {
 	error_set(err, 0, "the session has as many descriptors open as it may have");
 	return error_hint(err, "end some of its commands, or try again later");
+}
+
+/* What needs nothing of the sandbox that stands still. */
+static bool goes_while_paused(const char *op)
+{
+	static const char *const ops[] = {"output", "input", "signal", "pause", "resume", "stop"};
+
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		if (strcmp(op, ops[i]) == 0)
+			return true;
+	return false;
+}
+
+static void hold_or_refuse(struct session *session, struct connection *connection, const json_t *request)
+{
+	if (session->pause.holders == PAUSE_USER) {
+		refuse_paused(session, connection, request);
+		return;
+	}
+	connection->request = json_deep_copy(request);
+	connection->held = true;
 }
 
 static void handle_request(
@@ -348,9 +411,31 @@ static void handle_request(
 		request_info(session, connection);
 		return;
 	}
+	if (strcmp(op, "context") == 0 && context_only_looks(request)) {
+		context_request(session, connection, request);
+		return;
+	}
 	session->used_us = session_now_us();
-	if (strcmp(op, "exec") == 0) {
+	/* One that the user has paused is copied as it stands. */
+	if (strcmp(op, "snapshot") == 0 && !(session->pause.holders & PAUSE_SNAPSHOT)) {
+		snapshot_request(session, connection, request);
+		return;
+	}
+	if (pause_active(session) && !goes_while_paused(op)) {
+		hold_or_refuse(session, connection, request);
+		return;
+	}
+	if (strcmp(op, "restore") == 0) {
+		restore_request(session, connection, request);
+		return;
+	}
+	past_touch(session);
+	if (strcmp(op, "packages") == 0) {
+		request_packages(connection, session);
+	} else if (strcmp(op, "exec") == 0) {
 		job_exec(session, connection, request);
+	} else if (strcmp(op, "context") == 0) {
+		context_request(session, connection, request);
 	} else if (strcmp(op, "file") == 0) {
 		file_request(session, connection, request);
 	} else if (strcmp(op, "output") == 0) {
@@ -364,6 +449,10 @@ static void handle_request(
 			answer_failure(connection, &err);
 	} else if (strcmp(op, "signal") == 0) {
 		request_signal(session, connection, request);
+	} else if (strcmp(op, "pause") == 0) {
+		pause_request(session, connection);
+	} else if (strcmp(op, "resume") == 0) {
+		resume_request(session, connection);
 	} else if (strcmp(op, "stop") == 0) {
 		/* Answered once everything is gone: see end. */
 		connection->wait_until_us = UINT64_MAX;
@@ -372,6 +461,21 @@ static void handle_request(
 	} else {
 		error_set(&err, 0, "there is no such request: %s", quoted(op, buffer));
 		answer_failure(connection, &err);
+	}
+}
+
+void serve_held(struct session *session)
+{
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+		struct connection *connection = &session->connections[i];
+		json_t *request = connection->request;
+
+		if (connection->fd < 0 || !connection->held)
+			continue;
+		connection->held = false;
+		connection->request = NULL;
+		handle_request(session, connection, request);
+		json_decref(request);
 	}
 }
 
@@ -506,6 +610,9 @@ static void client_gone(struct session *session, struct connection *connection)
 
 	if (job)
 		job_cancel(session, job);
+	pause_forget(session, connection);
+	if (session->copying.connection == connection)
+		snapshot_cancel(session, NULL);
 	connection_free(connection);
 }
 
@@ -563,7 +670,8 @@ static void read_connection(struct session *session, struct connection *connecti
 	connection->in_length += (size_t)n;
 	request = take_frame(connection, &broken);
 	if (broken || (request && (connection->out || job_of(session, connection) ||
-					  connection->wait_until_us)))
+					  connection->wait_until_us || connection->held || connection->pausing ||
+					  session->copying.connection == connection)))
 		client_gone(session, connection);
 	else if (request)
 		handle_request(session, connection, request);
@@ -632,8 +740,13 @@ static void serve_agent(struct session *session)
 		sandbox_died(session);
 		return;
 	}
+	/* It is there still, to be taken when there is memory. */
+	if (n < 0 && errno == ENOMEM)
+		return;
 	if (n >= (ssize_t)offsetof(struct agent_message, error) &&
-		job_take_message(session, &message, (size_t)n))
+		(message.type == AGENT_PAUSED || message.type == AGENT_RESUMED
+				? pause_take_message(session, &message, (size_t)n)
+				: job_take_message(session, &message, (size_t)n)))
 		return;
 	error_set(&err, 0,
 		"the first process of the sandbox sent a message that makes no sense; the session was ended");
@@ -673,7 +786,7 @@ static int wait_for_created(struct session *session, struct error *err)
 	return 0;
 }
 
-static int create_sandbox(struct session *session, struct error *err)
+int session_create_sandbox(struct session *session, struct error *err)
 {
 	struct stdio stdio = STDIO_NONE;
 	int r = 0;
@@ -696,6 +809,8 @@ static int create_sandbox(struct session *session, struct error *err)
 		.memory_limit_bytes = session->spec->limits.memory_bytes,
 		.pids_limit = session->spec->limits.pids,
 	};
+	if (r == 0)
+		past_begin(session);
 	return r;
 }
 
@@ -706,7 +821,9 @@ enum {
 	POLL_AGENT,
 	POLL_SIGNALS,
 	POLL_CLAIM,
-	POLL_LOOK, /* see space_check, which comes next */
+	POLL_HELPERS,
+	POLL_LOOK = POLL_HELPERS + SANDBOX_HELPERS, /* see space_check, which comes next */
+	POLL_COPY,
 	POLL_CONNECTIONS,
 	POLL_JOBS = POLL_CONNECTIONS + CONNECTIONS_MAX,
 	POLL_MAX = POLL_JOBS + JOBS_MAX * JOB_POLLFDS,
@@ -716,7 +833,7 @@ static uint64_t check_times(struct session *session)
 {
 	uint64_t now = session_now_us(), next = UINT64_MAX;
 	uint64_t idle = session->options.idle_ms * 1000, life = session->options.life_ms * 1000;
-	bool busy = false;
+	bool busy = pause_active(session);
 
 	for (size_t i = 0; i < JOBS_MAX; i++)
 		busy |= session->jobs[i].state != JOB_FREE && session->jobs[i].connection;
@@ -756,7 +873,11 @@ static nfds_t fill_poll(
 	fds[POLL_AGENT] = (struct pollfd){.fd = session->sandbox.socket, .events = POLLIN};
 	fds[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
 	fds[POLL_CLAIM] = (struct pollfd){.fd = session->claim, .events = POLLIN};
+	for (int i = 0; i < SANDBOX_HELPERS; i++)
+		fds[POLL_HELPERS + i] =
+			(struct pollfd){.fd = session->sandbox.helpers[i].pidfd, .events = POLLIN};
 	fds[POLL_LOOK] = (struct pollfd){.fd = session->space.answer, .events = POLLIN};
+	fds[POLL_COPY] = (struct pollfd){.fd = session->copying.answer, .events = POLLIN};
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		fds[POLL_CONNECTIONS + i] = (struct pollfd){.fd = session->connections[i].fd,
 			.events = session->connections[i].out ? POLLIN | POLLOUT : POLLIN};
@@ -777,13 +898,30 @@ static void serve_claim(struct session *session)
 	close_fd(&session->claim);
 }
 
+/* Commands that run are told of it, and those that come. */
+static void miss_helper(struct session *session, struct helper *helper)
+{
+	char sentence[ERROR_TEXT_MAX];
+
+	helper_tell_end(helper, sentence, sizeof sentence);
+	add_warning(&session->walls, "%s", sentence);
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (session->jobs[i].state != JOB_FREE && session->jobs[i].state != JOB_DONE)
+			add_warning(&session->jobs[i].result, "%s", sentence);
+}
+
 static void turn(struct session *session, int signals)
 {
 	static struct pollfd fds[POLL_MAX];
 	size_t job_counts[JOBS_MAX];
-	uint64_t until = jobs_check_clocks(session), other = serve_waiting(session);
+	uint64_t until, other;
 	nfds_t count, at = POLL_JOBS;
 
+	snapshots_of_jobs(session);
+	until = jobs_check_clocks(session);
+	other = serve_waiting(session);
+	until = other < until ? other : until;
+	other = pause_check_clock(session);
 	until = other < until ? other : until;
 	other = space_check(session);
 	until = other < until ? other : until;
@@ -791,6 +929,8 @@ static void turn(struct session *session, int signals)
 	until = other < until ? other : until;
 	if (session->ending)
 		return;
+	if (jobs_have_snapshots(session))
+		until = 0;
 	count = fill_poll(session, signals, fds, job_counts);
 	if (poll(fds, count, timeout_until(until)) < 0) {
 		/* One that cannot look would do nothing else but to try again. */
@@ -802,6 +942,9 @@ static void turn(struct session *session, int signals)
 		job_handle_poll(session, &session->jobs[i], &fds[at], job_counts[i]);
 		at += job_counts[i];
 	}
+	for (int i = 0; i < SANDBOX_HELPERS; i++)
+		if (fds[POLL_HELPERS + i].revents)
+			miss_helper(session, &session->sandbox.helpers[i]);
 	if (fds[POLL_AGENT].revents)
 		serve_agent(session);
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
@@ -813,6 +956,8 @@ static void turn(struct session *session, int signals)
 		else if (connection->fd >= 0 && events)
 			read_connection(session, connection);
 	}
+	if (fds[POLL_COPY].revents && session->copying.answer >= 0)
+		snapshot_copied(session);
 	if (fds[POLL_LISTENER].revents)
 		accept_connection(session);
 	if (fds[POLL_SIGNALS].revents)
@@ -823,7 +968,7 @@ static void turn(struct session *session, int signals)
 
 /* --- beginning and end --- */
 
-static void take_down(struct session *session)
+void session_take_down(struct session *session)
 {
 	struct rusage usage;
 
@@ -834,6 +979,9 @@ static void take_down(struct session *session)
 	for (size_t i = 0; i < session->tmpfs_count; i++)
 		close_fd(&session->tmpfs_fds[i]);
 	sandbox_release(&session->sandbox);
+	session->sandbox = SANDBOX_NONE;
+	session->tmpfs_count = 0;
+	session->walls = (struct run_result){0};
 }
 
 /* On disk; in memory where that cannot be, which is said in the session's description, and to who asked for a disk. */
@@ -842,18 +990,22 @@ static int create_somewhere(struct session *session, struct error *err)
 	struct error why;
 
 	space_choose(session);
-	if (create_sandbox(session, err) == 0)
+	if (space_choose_packages(session, err) < 0)
+		return -1;
+	if (session_create_sandbox(session, err) == 0)
 		return 0;
 	if (!session->spec->storage_folder)
 		return -1;
 	why = *err;
 	*err = (struct error){0};
-	take_down(session);
-	session->sandbox = SANDBOX_NONE;
-	session->tmpfs_count = 0;
-	session->walls = (struct run_result){0};
+	session_take_down(session);
 	space_give_up(session, &why);
-	return create_sandbox(session, err);
+	return session_create_sandbox(session, err);
+}
+
+void session_set_ended(const struct session *session, struct error *err)
+{
+	error_set(err, 0, "%s", session->outlived ? "the session has ended: its time was up (--life)" : "the session has ended");
 }
 
 static void last_words(struct session *session)
@@ -861,8 +1013,7 @@ static void last_words(struct session *session)
 	uint64_t until = session_now_us() + LAST_WORDS_MS * 1000;
 	struct error err = {0};
 
-	error_set(&err, 0, "%s", session->outlived ? "the session has ended: its time was up (--life)" : "the session has ended");
-
+	session_set_ended(session, &err);
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
 		struct connection *connection = &session->connections[i];
 
@@ -889,10 +1040,13 @@ static void end(struct session *session)
 	close_fd(&session->listener);
 	close_fd(&session->spare);
 	session_remove(session->place, session->id);
-	error_set(&err, 0, "%s", session->outlived ? "the session has ended: its time was up (--life)" : "the session has ended");
+	session_set_ended(session, &err);
 	jobs_fail_all(session, &err);
-	take_down(session);
+	snapshot_end(session, &err);
+	session_take_down(session);
 	space_end(session);
+	space_end_packages(session);
+	past_end(session);
 	last_words(session);
 	/* Of those that were dying still when this one began. */
 	space_sweep(session);
@@ -946,16 +1100,6 @@ void session_close_inherited(const int *kept, size_t count)
 	close_range((unsigned)last + 1, ~0U, 0);
 }
 
-/* Against removal, as long as this process lives: those of whoever made it were closed, or end with it. */
-static int hold_layers(const struct spec *spec, struct error *err)
-{
-	for (char **tree = spec->root == ROOT_IMAGE ? spec->root_layers : NULL; tree && *tree;
-		tree++)
-		if (store_hold_layer(*tree, err) < 0)
-			return -1;
-	return 0;
-}
-
 /* What its maker had and has freed. */
 static void give_back_memory(void)
 {
@@ -980,11 +1124,17 @@ static struct session *begin(const struct spec *spec, const struct session_optio
 	session.sandbox = SANDBOX_NONE;
 	session.proc_fd = session.devpts_fd = -1;
 	session.tick_us = UINT64_MAX;
+	session.past.packages_held = -1;
+	session.copying = (struct copying){.snapshots = SNAPSHOTS_NONE, .lock = -1, .folder = -1, .answer = -1};
+	session.flattening = (struct flattening){.folder = -1, .answer = -1};
+	session.pause.look_us = session.pause.deadline_us = UINT64_MAX;
 	session.activity = 1;
 	session.created_us = session.used_us = session_now_us();
 	strcpy(session.id, id);
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		session.connections[i] = CONNECTION_NONE;
+	for (size_t i = 0; i < CONTEXTS_MAX; i++)
+		session.contexts[i].requests = session.contexts[i].answers = -1;
 	return &session;
 }
 
@@ -1031,9 +1181,10 @@ _Noreturn static void session_main(const struct spec *spec, const struct session
 	if (null > 2)
 		close(null);
 	session = begin(spec, options, place, listener, id);
-	if (check_descriptors(&err) < 0 || hold_layers(spec, &err) < 0 || chdir("/") < 0 || create_somewhere(session, &err) < 0) {
-		take_down(session);
+	if (check_descriptors(&err) < 0 || past_hold(session, &err) < 0 || chdir("/") < 0 || create_somewhere(session, &err) < 0) {
+		session_take_down(session);
 		space_end(session);
+		space_end_packages(session);
 		session_remove(place, id);
 		say_ready(ready, &err, &session->walls);
 		_exit(1);

@@ -15,7 +15,17 @@
  * With "from": "mcp" a session that is not shared with servers does not exist.
  *
  *     {"op": "info"}      → {"id", "root", "created_s", "idle_s", "idle_limit_s", "life_left_s", "processes": […]}
+ *     {"op": "snapshot", "name": TEXT, "max_bytes": of all snapshots (0: no limit), "fork": bool}
+ *                         → {"snapshot": image/snapshots.h, "how": "frozen"|"copied", "copied_bytes": B}
+ *                         With "fork" it is for a session that is to be made now, and nothing is recorded (fork.h).
+ *     {"op": "restore", "snapshot": its id or name}
+ *                         → {"snapshot_id", "name", "ended_commands", "ended_contexts": how many had been running}
+ *     {"op": "packages"}  → {"spec": its root, as SPEC, "folder": PATH, "language": of code that names none, or ""}:
+ *                         what packages_install_into needs (packages/session.h)
  *     {"op": "stop"}      → {} once everything is gone
+ *     {"op": "pause"}     → {"paused": true, "by": "cgroup"|"signals"} once all stands still, with "already": true where
+ *                         that was so; until "resume" what would begin something in the sandbox is refused
+ *     {"op": "resume"}    → {"paused": false, …} once all goes on (pause.c)
  *     {"op": "exec", "spec": SPEC}    of SPEC only files, execs, limits.output_bytes and explain count
  *                         → the object of run_result_to_json
  *                         With three descriptors that come with the frame (SCM_RIGHTS) these are the commands'
@@ -24,7 +34,9 @@
  *                         see streams.h.
  *     the same with "program": {…}, see program.h: the spec's one command has its arguments, and what else there is
  *                         to a command
- *     the same with "changes": true: the result has "changes" too, what is different in /workspace (snapshot.h)
+ *     the same with "changes": true: the result has "changes" too, what is different in /workspace (listing.h)
+ *     the same with "snapshot": {as that request has it}: a snapshot is made when it has ended, and the result has "snapshot",
+ *                         as its answer is, or {"failed", "hint"}; "context" takes it, too
  *     the same with "background": true → {"process": N} at once; with "stdin_open": true as well, its standard input
  *                         is a pipe that "input" writes to, after what the spec has for it
  *     the same with "terminal": {"rows": R, "columns": C}
@@ -36,6 +48,18 @@
  *     {"op": "signal", "process": N, "signal": S}
  *     {"op": "input", "process": N, "data": BASE64, "close": bool}
  *                         → {"pending": B}: bytes that it has not read yet, of which no more than 1 MiB are kept
+ *     {"op": "context", "action": …}: interpreters that are kept between pieces of code, see contexts.h
+ *         "run", "context": NAME, "code": TEXT, "spec": SPEC, and "changes", "progress" as with "exec": of the SPEC's one
+ *                         command only its time limit counts. The context is made where there is none of that name, in
+ *                         "language": L or the session's own → what "exec" returns, and in it
+ *                         "cell": {"context", "language", "call": its number, "status": "ok"|"error"|"interrupted"|"ended"
+ *                         (with the context), "values" and "error" (cells.h), "before": what was written since the last
+ *                         call, "note": a sentence or null}
+ *         "interrupt", "context": NAME → {"interrupted": whether there was something, "obeyed": whether it has ended, "state"}
+ *         "restart", "context": NAME → as an entry of the list, once it is ready
+ *         "end", "context": NAME → {} once it is gone
+ *         "list"          → {"contexts": [{"name", "language", "state": "starting"|"idle"|"busy"|"interrupted"|"restarting"|
+ *                         "ending"|"ended", "calls", "waiting": calls, "since_s", "process", "ended": how}]}
  *     {"op": "file", "kind": "read"|"write"|…, "path", …}  see files.h
  */
 
@@ -53,6 +77,8 @@ struct session_options {
 	uint64_t life_ms;    /* it ends after that anyway; 0: never */
 	uint64_t timeout_ms; /* of commands that have none of their own; 0: none */
 	char language[32];   /* of code that names none; empty: none */
+	char parent[SESSION_ID_SIZE]; /* the snapshot that it is made of; empty: none */
+	char packages[SESSION_ID_SIZE]; /* the layer of what is installed for its code (image/snapshots.h); empty: none */
 	bool shared;         /* MCP servers of the same user may use it, too */
 	unsigned shared_max; /* where there are so many of these it is refused; 0: no limit */
 };

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "image/snapshots.h"
+#include "packages/session.h"
 #include "report/report.h"
 #include "sandbox/account.h"
 #include "sandbox/diskuse.h"
@@ -33,6 +35,8 @@ enum {
 	LATEST_FACTOR = 20,
 	LOOK_MAX_MS = 10 * 1000,
 	WAIT_MS = 1000, /* for a look that somebody waits for */
+	RENEW_MS = 20, /* while the session waits */
+	SWEEP_MS = 1000, /* for a lock */
 	REMOVE_MS = 5000, /* before the end of the session is told */
 };
 
@@ -58,10 +62,9 @@ void space_choose(struct session *session)
 	struct space *space = &session->space;
 	struct error err = {0};
 
-	*space = SPACE_NONE;
 	if (session->spec->storage == STORAGE_MEMORY)
 		return;
-	if (storage_make(session->id, &space->storage, &err) < 0) {
+	if (storage_make(session->id, true, &space->storage, &err) < 0) {
 		space->storage = STORAGE_NONE;
 		space_give_up(session, &err);
 		return;
@@ -99,27 +102,100 @@ static bool become_another(int *kept, size_t count)
 	return true;
 }
 
-void space_end(struct session *session)
+/*
+ * The lock on the folder is held by whoever has the descriptor, so nobody else removes it at the same time. What takes long
+ * another process goes on with.
+ */
+static void remove_folder(struct storage *storage)
 {
-	struct space *space = &session->space;
-	struct storage *storage = &space->storage;
-
-	if (space->looker > 0) {
-		kill(space->looker, SIGKILL);
-		waitpid(space->looker, NULL, 0);
-		space->looker = 0;
-	}
-	close_fd(&space->answer);
-	if (!on_disk(session))
-		return;
 	close_fd(&storage->space);
-	/* The lock on the folder is held by whoever has the descriptor, so nobody else removes it at the same time. */
 	if (storage_remove(storage, REMOVE_MS * 1000) == 1 &&
 		become_another((int[]){storage->sessions, storage->folder}, 2)) {
 		storage_remove(storage, UINT64_MAX);
 		_exit(0);
 	}
 	storage_close(storage);
+}
+
+static void end_look(struct space *space)
+{
+	if (space->looker > 0) {
+		kill(space->looker, SIGKILL);
+		waitpid(space->looker, NULL, 0);
+		space->looker = 0;
+	}
+	close_fd(&space->answer);
+}
+
+int space_renew(struct session *session, struct error *err)
+{
+	struct space *space = &session->space;
+	struct storage *storage = &space->storage;
+	int old, r;
+
+	end_look(space);
+	r = storage_renew(storage, RENEW_MS * 1000, &old, err);
+	if (old >= 0 && become_another((int[]){storage->folder, old}, 2)) {
+		storage_remove_old(storage, old);
+		_exit(0);
+	}
+	close_fd(&old);
+	space->first_free_bytes = space->free_bytes = storage_free_bytes(storage->folder);
+	space->free_files = storage_free_files(storage->folder);
+	space->used_bytes = space->entries = space->given_bytes = 0;
+	space->full = space->disk_low = space->settling = false;
+	space->looked_us = space->cost_us = 0;
+	space->tick_us = UINT64_MAX;
+	return r;
+}
+
+void space_end(struct session *session)
+{
+	struct space *space = &session->space;
+
+	end_look(space);
+	if (on_disk(session))
+		remove_folder(&space->storage);
+}
+
+int space_choose_packages(struct session *session, struct error *err)
+{
+	struct space *space = &session->space;
+	char name[sizeof space->packages.name];
+	struct error why;
+	bool made;
+
+	space->packages = STORAGE_NONE;
+	if (!session->spec->packages)
+		return 0;
+	snprintf(name, sizeof name, "%s.packages", session->id);
+	made = storage_make(name, false, &space->packages, &why) == 0;
+	if (made && past_take_packages(session, err) < 0)
+		return -1;
+	if (made && session_packages_add(&space->packages, &session->own, &why) == 0)
+		return 0;
+	snprintf(space->no_packages, sizeof space->no_packages, "%s", why.text);
+	space_end_packages(session);
+	return 0;
+}
+
+void space_end_packages(struct session *session)
+{
+	session->own.packages = false;
+	if (session->space.packages.folder >= 0)
+		remove_folder(&session->space.packages);
+}
+
+/* What they held alone of snapshots. */
+static void sweep_snapshots(void)
+{
+	struct error unimportant;
+	struct snapshots snapshots;
+
+	if (snapshots_open(false, &snapshots, &unimportant) != 0)
+		return;
+	snapshots_sweep(&snapshots, 0);
+	snapshots_close(&snapshots);
 }
 
 void space_sweep(const struct session *session)
@@ -129,6 +205,15 @@ void space_sweep(const struct session *session)
 	if (sessions < 0 || !storage_has_dead(sessions) || !become_another(&sessions, 1))
 		return;
 	storage_sweep(sessions);
+	sweep_snapshots();
+	_exit(0);
+}
+
+void space_sweep_snapshots(const struct snapshots *snapshots)
+{
+	if (!become_another((int[]){snapshots->fd}, 1))
+		return;
+	snapshots_sweep(snapshots, SWEEP_MS);
 	_exit(0);
 }
 

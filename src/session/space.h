@@ -20,10 +20,13 @@
 
 struct job;
 struct session;
+struct snapshots;
 
 struct space {
 	struct storage storage;		/* folder -1: it is in memory */
 	char in_memory[ERROR_TEXT_MAX]; /* why it is; empty: it was asked for, or it is not */
+	struct storage packages; /* what is installed for its code; folder -1: nothing can be */
+	char no_packages[ERROR_TEXT_MAX]; /* why not */
 	uint64_t first_free_bytes;	/* of the disk, when it was made */
 	bool late;			/* see storage_tells_late */
 	/* the last look */
@@ -42,7 +45,7 @@ struct space {
 	uint64_t tick_us;
 };
 
-#define SPACE_NONE ((struct space){.storage = STORAGE_NONE, .answer = -1, .tick_us = UINT64_MAX})
+#define SPACE_NONE ((struct space){.storage = STORAGE_NONE, .packages = STORAGE_NONE, .answer = -1, .tick_us = UINT64_MAX})
 
 /*
  * Chooses where the space of the session is to be, and makes the folder. Where it cannot be on disk it is in memory,
@@ -50,14 +53,29 @@ struct space {
  */
 void space_choose(struct session *session);
 
+/*
+ * Makes the folder for packages, where the spec wants one, and its mounts. Where it cannot be made the session has none, and
+ * why is kept; where it is to have some, and they cannot be had, that fails.
+ */
+int space_choose_packages(struct session *session, struct error *err);
+
+/* The sandbox is gone: removes it. */
+void space_end_packages(struct session *session);
+
 /* It could not be used, for that reason: the space is in memory after all. */
 void space_give_up(struct session *session, const struct error *why);
 
 /* The sandbox is gone: removes the folder, or has a process go on with that. */
 void space_end(struct session *session);
 
+/* The sandbox is gone: what it has written is removed, what was not taken away before, and the next one begins with nothing. */
+int space_renew(struct session *session, struct error *err);
+
 /* Has what dead sessions left removed, by a process of its own. */
 void space_sweep(const struct session *session);
+
+/* The same for layers of snapshots that nobody needs any more. */
+void space_sweep_snapshots(const struct snapshots *snapshots);
 
 /* Time has passed, or the answer of a look is there. Returns when to come again, at the latest. */
 uint64_t space_check(struct session *session);

@@ -25,12 +25,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gate/policy.h"
 #include "image/root.h"
 #include "language/language.h"
+#include "packages/packages.h"
 #include "report/report.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/spec.h"
 #include "seccomp/load.h"
+#include "session/fork.h"
+#include "session/install.h"
 #include "session/pull.h"
 #include "session/runner.h"
 #include "session/session.h"
@@ -39,9 +43,10 @@
 #include "util/cleanup.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/parse.h"
 #include "util/utf8.h"
 
-enum { CONTROL_FD = 3 };
+enum { CONTROL_FD = 3, SWEEP_MS = 1000 };
 
 _Static_assert((int)RUNNER_KEPT_MAX == (int)RESULT_KEPT_MAX, "the server takes what a result has");
 
@@ -110,7 +115,7 @@ static json_t *read_request(int fd, enum frame_type *ret_type)
 
 	if (frame_read_bytes(fd, &header, sizeof header) < 0 ||
 		(header.type != FRAME_SPEC && header.type != FRAME_WARM && header.type != FRAME_PULL &&
-			header.type != FRAME_CREATE) ||
+			header.type != FRAME_INSTALL && header.type != FRAME_CREATE && header.type != FRAME_SNAPSHOT) ||
 		header.length > FRAME_MAX)
 		_exit(1);
 	*ret_type = header.type;
@@ -142,7 +147,7 @@ _Noreturn static void run_spec(int fd, const json_t *object)
 		send_failure(fd, &err);
 		_exit(1);
 	}
-	if (image_hold_layers(&spec, &err) < 0) {
+	if (image_hold_layers(&spec, &err) < 0 || packages_hold(&spec, &err) < 0) {
 		send_failure(fd, &err);
 		_exit(1);
 	}
@@ -187,9 +192,33 @@ _Noreturn static void run_pull(int fd, const json_t *object)
 	_exit(0);
 }
 
+_Noreturn static void run_install(int fd, const json_t *object)
+{
+	struct run_control control = {.cancel_fd = fd, .progress = report_progress, .data = &fd};
+
+	send_frame(fd, FRAME_RESULT, install_for_server(object, &control), NULL, 0);
+	_exit(0);
+}
+
 static uint64_t number_of(const json_t *object, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+/* Where that fails nobody claims the session, and it ends. */
+static void install_in_new(int fd, const char *id, const json_t *creation)
+{
+	struct run_control control = {.cancel_fd = fd, .progress = report_progress, .data = &fd};
+	json_t *request = json_copy((json_t *)creation), *answer;
+
+	json_object_set_new(request, "session", json_string(id));
+	answer = install_for_server(request, &control);
+	json_decref(request);
+	if (json_object_get(answer, "failed")) {
+		send_frame(fd, FRAME_RESULT, answer, NULL, 0);
+		_exit(1);
+	}
+	json_decref(answer);
 }
 
 /* Makes a session, and stays until the server has said that its client knows of it, or is gone. */
@@ -211,15 +240,175 @@ _Noreturn static void run_creation(int fd, const json_t *object)
 	snprintf(options.language, sizeof options.language, "%s", language ?: "");
 	if (prepare_spec(json_object_get(object, "spec"), &spec, &err) == 0)
 		spec.session = true;
-	if (err.text[0] || image_hold_layers(&spec, &err) < 0 ||
+	if (err.text[0] || image_hold_layers(&spec, &err) < 0 || packages_hold(&spec, &err) < 0 ||
 		session_create(&spec, &options, &made, &err) < 0) {
 		send_failure(fd, &err);
 		_exit(1);
 	}
+	if (json_array_size(json_object_get(object, "packages")) > 0)
+		install_in_new(fd, made.id, object);
 	send_frame(fd, FRAME_RESULT, session_made_to_json(&made, &spec), NULL, 0);
 	if (read(fd, &byte, 1) == 1)
 		session_claim(&made);
 	_exit(0);
+}
+
+/* --- snapshots --- */
+
+/* Whether rules, or the network that a sandbox has, are within what the server lets new ones have. */
+static bool network_is_allowed(const json_t *ceiling, const struct spec *spec, struct error *err)
+{
+	const char *hosts = json_string_value(json_object_get(ceiling, "hosts"));
+	struct policy allowed = {.count = 0}, asked = {.count = 0};
+	uint16_t port;
+	size_t rule;
+	bool covered;
+
+	switch (spec->network) {
+	case NETWORK_HOST:
+		return json_is_true(json_object_get(ceiling, "host"));
+	case NETWORK_PASTA:
+		return json_is_true(json_object_get(ceiling, "pasta"));
+	case NETWORK_ALLOW:
+		covered = hosts && policy_add(&allowed, "network", hosts, err) == 0 &&
+			  policy_add(&asked, "network", spec->allow, err) == 0 &&
+			  policy_covers(&allowed, &asked, &rule, &port);
+		policy_free(&allowed);
+		policy_free(&asked);
+		return covered;
+	default:
+		return true;
+	}
+}
+
+/*
+ * A person's sandbox may have what the server's own may not. Whoever lets servers use that one has not said that they may
+ * make others like it, also when it has ended.
+ */
+static int check_ceiling(const json_t *request, const struct spec *spec, struct error *err)
+{
+	uint64_t max = number_of(request, "memory_max");
+	char given[64], allowed[64];
+
+	if (!network_is_allowed(json_object_get(request, "network_ceiling"), spec, err)) {
+		cleanup_free char *network = spec_network_text(spec);
+
+		error_set(err, 0, "network: it has \"%s\", which this server does not allow for another sandbox", network);
+		return error_hint(err, "Give network \"none\"; or whoever starts the server allows it with --allow-network.");
+	}
+	if (spec->limits.memory_bytes > max) {
+		format_bytes(spec->limits.memory_bytes, given, sizeof given);
+		format_bytes(max, allowed, sizeof allowed);
+		error_set(err, 0, "memory_limit: it has %s, above the %s that this server allows", given, allowed);
+		return error_hint(err, "Give memory_limit; or whoever starts the server raises that with --max-memory.");
+	}
+	for (size_t i = 0; i < spec->mounts_count; i++)
+		if (spec->mounts[i].kind == MOUNT_BIND && !spec->mounts[i].read_only) {
+			error_set(err, 0, "it can write to %s of the host, which a sandbox that a server makes cannot",
+				spec->mounts[i].source);
+			return error_hint(err, "Its owner can fork it: nsbox session fork --mcp.");
+		}
+	return 0;
+}
+
+static int change_fork(const json_t *request, struct fork *fork, struct error *err)
+{
+	const char *network = json_string_value(json_object_get(request, "network"));
+
+	if (network && spec_set_network(&fork->spec, "network", network, err) < 0)
+		return -1;
+	if (number_of(request, "memory_bytes"))
+		fork->spec.limits.memory_bytes = number_of(request, "memory_bytes");
+	if (number_of(request, "idle_ms"))
+		fork->options.idle_ms = number_of(request, "idle_ms");
+	if (number_of(request, "timeout_ms"))
+		fork->options.timeout_ms = number_of(request, "timeout_ms");
+	fork->options.shared = true;
+	fork->options.shared_max = (unsigned)number_of(request, "shared_max");
+	return check_ceiling(request, &fork->spec, err);
+}
+
+static json_t *describe_fork(const struct fork *fork, const struct session_made *made)
+{
+	json_t *object = session_made_to_json(made, &fork->spec);
+
+	json_object_set_new(object, "how", json_string(fork->copied ? "copied" : "frozen"));
+	json_object_set_new(object, "copied_bytes", json_integer((json_int_t)fork->copied_bytes));
+	json_object_set_new(object, "language", json_string(fork->options.language));
+	json_object_set_new(object, "idle_ms", json_integer((json_int_t)fork->options.idle_ms));
+	return object;
+}
+
+/* As run_creation. */
+static int make_fork(int fd, const json_t *request, struct error *err)
+{
+	const char *of = json_string_value(json_object_get(request, "of")) ?: "";
+	struct session_made made;
+	struct fork fork;
+	char byte;
+
+	if (fork_begin(of, true, number_of(request, "max_bytes"), &fork, err) < 0 || change_fork(request, &fork, err) < 0 ||
+		fork_make(&fork, &made, err) < 0)
+		return -1;
+	/* It holds its layers now: nobody is to wait for us to sweep others. */
+	close_fd(&fork.lock);
+	send_frame(fd, FRAME_RESULT, describe_fork(&fork, &made), NULL, 0);
+	if (read(fd, &byte, 1) == 1)
+		session_claim(&made);
+	return 0;
+}
+
+static int list_snapshots(json_t **ret, struct error *err)
+{
+	json_t *list = json_array();
+	struct snapshots snapshots;
+	struct snapshot *read = NULL;
+	size_t count = 0;
+	int r = snapshots_open(false, &snapshots, err);
+
+	if (r == 0) {
+		r = snapshots_read(&snapshots, &read, &count, err);
+		snapshots_close(&snapshots);
+	}
+	for (size_t i = 0; i < count; i++)
+		if (read[i].shared)
+			json_array_append_new(list, snapshot_describe(&read[i]));
+	*ret = json_pack("{s:o}", "snapshots", list);
+	return r < 0 ? -1 : 0;
+}
+
+static int delete_snapshot(const json_t *request, json_t **ret, struct error *err)
+{
+	const char *text = json_string_value(json_object_get(request, "snapshot")) ?: "";
+	char id[SNAPSHOT_ID_SIZE];
+	struct snapshots snapshots;
+	int r;
+
+	if (snapshots_open(true, &snapshots, err) < 0)
+		return -1;
+	r = snapshot_delete(&snapshots, text, true, id, err);
+	if (r == 0) {
+		snapshots_sweep(&snapshots, SWEEP_MS);
+		*ret = json_pack("{s:s}", "id", id);
+	}
+	snapshots_close(&snapshots);
+	return r;
+}
+
+_Noreturn static void run_snapshot(int fd, const json_t *request)
+{
+	const char *op = json_string_value(json_object_get(request, "op")) ?: "";
+	struct error err = {0};
+	json_t *answer = NULL;
+	int r = strcmp(op, "fork") == 0   ? make_fork(fd, request, &err)
+		: strcmp(op, "list") == 0 ? list_snapshots(&answer, &err)
+					  : delete_snapshot(request, &answer, &err);
+
+	if (r < 0)
+		send_failure(fd, &err);
+	else if (answer)
+		send_frame(fd, FRAME_RESULT, answer, NULL, 0);
+	_exit(r < 0);
 }
 
 _Noreturn static void supervisor_main(int fd)
@@ -234,8 +423,12 @@ _Noreturn static void supervisor_main(int fd)
 		run_warming(fd, object);
 	if (type == FRAME_PULL)
 		run_pull(fd, object);
+	if (type == FRAME_INSTALL)
+		run_install(fd, object);
 	if (type == FRAME_CREATE)
 		run_creation(fd, object);
+	if (type == FRAME_SNAPSHOT)
+		run_snapshot(fd, object);
 	run_spec(fd, object);
 }
 

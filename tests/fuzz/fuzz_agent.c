@@ -85,6 +85,8 @@ static void take_exec(const struct agent_exec *exec)
 	require(!exec->cwd || in_body(exec->cwd), "the directory is in the body");
 	for (int i = 0; i < 3; i++)
 		close(exec->fds[i]);
+	if (exec->fourth >= 0)
+		close(exec->fourth);
 	if (exec->cgroup_procs >= 0)
 		close(exec->cgroup_procs);
 }
@@ -153,6 +155,7 @@ static void send_request(struct input *input, int socket, int packed)
 	take_bytes(input, &request.value, take_byte(input) % 5);
 	request.id = (uint32_t)request.value;
 	request.terminal = request.more & 2;
+	request.has_fourth = request.more & 4;
 	for (int i = 1; i < count; i++)
 		fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
 	wire_send(socket, &request, sizeof request - (type == 255), fds, count, 1);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "sandbox/fileops.h"
-#include "session/snapshot.h"
+#include "session/listing.h"
 
 /* --- scans --- */
 
@@ -55,18 +55,18 @@ static void folder(const char *name)
 }
 
 /* Of what was put since the last time. */
-static struct snapshot *parse(void)
+static struct listing *parse(void)
 {
 	/* As large as it is, for a sanitizer to see what reads past it. */
 	void *exact = malloc(scan.length + 1);
-	struct snapshot *snapshot;
+	struct listing *listing;
 
 	assert_non_null(exact);
 	memcpy(exact, scan.data, scan.length);
-	snapshot = snapshot_parse(exact, scan.length);
+	listing = listing_parse(exact, scan.length);
 	free(exact);
 	scan.length = 0;
-	return snapshot;
+	return listing;
 }
 
 /* --- differences --- */
@@ -81,7 +81,7 @@ static void add(char *text, size_t size, char letter, const json_t *path)
 }
 
 /* «A path:size … M path:size … D path …», with what is left out and why it is incomplete behind. Releases both. */
-static const char *differences(struct snapshot *before, struct snapshot *after)
+static const char *differences(struct listing *before, struct listing *after)
 {
 	static const char *const keys[] = {"created", "modified", "deleted"};
 	static char text[64 << 10];
@@ -90,7 +90,7 @@ static const char *differences(struct snapshot *before, struct snapshot *after)
 
 	assert_non_null(before);
 	assert_non_null(after);
-	changes = snapshot_compare(before, after, "/w");
+	changes = listing_compare(before, after, "/w");
 	*text = '\0';
 	for (int key = 0; key < 3; key++)
 		json_array_foreach(json_object_get(changes, keys[key]), i, change) {
@@ -107,13 +107,13 @@ static const char *differences(struct snapshot *before, struct snapshot *after)
 	if (*text)
 		text[strlen(text) - 1] = '\0';
 	json_decref(changes);
-	snapshot_release(&before);
-	snapshot_release(&after);
+	listing_release(&before);
+	listing_release(&after);
 	assert_null(before);
 	return text;
 }
 
-static struct snapshot *small_tree(void)
+static struct listing *small_tree(void)
 {
 	directory(4, 0);
 	file("a", 1);
@@ -130,17 +130,17 @@ static struct snapshot *small_tree(void)
 static void what_is_the_same_is_not_told(void **state)
 {
 	assert_string_equal(differences(small_tree(), small_tree()), "");
-	assert_string_equal(differences(snapshot_empty(), snapshot_empty()), "");
+	assert_string_equal(differences(listing_empty(), listing_empty()), "");
 }
 
 static void all_is_new_or_gone(void **state)
 {
 	assert_string_equal(
-		differences(snapshot_empty(), small_tree()), "Aa:1 Ad/:0 Ad/e/:0 Ad/f:2 Am:3 Az:5");
-	assert_string_equal(differences(small_tree(), snapshot_empty()), "Da Dd/ Dd/e/ Dd/f Dm Dz");
+		differences(listing_empty(), small_tree()), "Aa:1 Ad/:0 Ad/e/:0 Ad/f:2 Am:3 Az:5");
+	assert_string_equal(differences(small_tree(), listing_empty()), "Da Dd/ Dd/e/ Dd/f Dm Dz");
 }
 
-static struct snapshot *one(uint32_t mode, uint64_t inode, uint64_t size, uint64_t ctime_ns)
+static struct listing *one(uint32_t mode, uint64_t inode, uint64_t size, uint64_t ctime_ns)
 {
 	directory(1, 0);
 	node(S_ISDIR(mode) ? "x/" : "x", mode, inode, size, ctime_ns);
@@ -167,7 +167,7 @@ static void modified_is_what_differs_in_anything(void **state)
 
 static void paths_are_sorted_by_their_bytes(void **state)
 {
-	struct snapshot *after;
+	struct listing *after;
 
 	directory(6, 0);
 	file("a", 1);
@@ -180,12 +180,12 @@ static void paths_are_sorted_by_their_bytes(void **state)
 	file("b", 1);
 	after = parse();
 	assert_string_equal(
-		differences(snapshot_empty(), after), "Aa:1 Aa-:1 Aa.txt:1 Aa/:0 Aa/b:1 Aa0:1 A\xc3\xa4:1");
+		differences(listing_empty(), after), "Aa:1 Aa-:1 Aa.txt:1 Aa/:0 Aa/b:1 Aa0:1 A\xc3\xa4:1");
 }
 
 static void what_is_not_utf8_says_so(void **state)
 {
-	struct snapshot *after;
+	struct listing *after;
 
 	directory(2, 0);
 	folder("d\xff/");
@@ -197,13 +197,13 @@ static void what_is_not_utf8_says_so(void **state)
 	directory(1, 0);
 	file("x", 1);
 	after = parse();
-	assert_string_equal(differences(snapshot_empty(), after), "A\n:1 A=ZP8v:0 A=ZP8veA==:1");
+	assert_string_equal(differences(listing_empty(), after), "A\n:1 A=ZP8v:0 A=ZP8veA==:1");
 }
 
 static void what_lies_deepest_is_only_counted(void **state)
 {
 	char name[20];
-	struct snapshot *after;
+	struct listing *after;
 	const char *text;
 
 	directory(2, 0);
@@ -215,12 +215,12 @@ static void what_lies_deepest_is_only_counted(void **state)
 		file(name, 1);
 	}
 	after = parse();
-	text = differences(snapshot_empty(), after);
+	text = differences(listing_empty(), after);
 	assert_non_null(strstr(text, "Aa/197:1 Az:1 +102"));
 	assert_null(strstr(text, "a/198"));
 }
 
-static struct snapshot *not_looked_into(int errnum, int other_errnum)
+static struct listing *not_looked_into(int errnum, int other_errnum)
 {
 	directory(3, 0);
 	folder("d/");
@@ -231,7 +231,7 @@ static struct snapshot *not_looked_into(int errnum, int other_errnum)
 	return parse();
 }
 
-static struct snapshot *looked_into(void)
+static struct listing *looked_into(void)
 {
 	directory(3, 0);
 	folder("d/");
@@ -245,7 +245,7 @@ static struct snapshot *looked_into(void)
 
 static void what_is_not_known_is_neither_new_nor_gone(void **state)
 {
-	struct snapshot *unknown;
+	struct listing *unknown;
 
 	assert_string_equal(differences(looked_into(), not_looked_into(EACCES, 0)),
 		"Mf:1 ! /w/d/ was not looked into: Permission denied");
@@ -255,7 +255,7 @@ static void what_is_not_known_is_neither_new_nor_gone(void **state)
 		"! /w/d/, and 1 other, were not looked into: there was no time left");
 	/* Mounts are no part of it. */
 	assert_string_equal(differences(not_looked_into(EXDEV, 0), not_looked_into(EXDEV, 0)), "");
-	assert_string_equal(differences(not_looked_into(EACCES, 0), snapshot_empty()),
+	assert_string_equal(differences(not_looked_into(EACCES, 0), listing_empty()),
 		"Dd/ De/ Df ! /w/d/ was not looked into: Permission denied");
 	directory(0, EACCES);
 	unknown = parse();
@@ -264,43 +264,43 @@ static void what_is_not_known_is_neither_new_nor_gone(void **state)
 
 static void what_is_left_out_is_not_there(void **state)
 {
-	struct snapshot *before = small_tree(), *after;
+	struct listing *before = small_tree(), *after;
 
-	snapshot_leave_out(before, "a");
-	snapshot_leave_out(before, "nothing");
+	listing_leave_out(before, "a");
+	listing_leave_out(before, "nothing");
 	assert_string_equal(differences(before, small_tree()), "Aa:1");
 	before = small_tree();
-	snapshot_leave_out(before, "z");
-	snapshot_leave_out(before, "f"); /* not in the tree itself */
+	listing_leave_out(before, "z");
+	listing_leave_out(before, "f"); /* not in the tree itself */
 	after = small_tree();
-	snapshot_leave_out(after, "z");
-	snapshot_leave_out(after, "a");
+	listing_leave_out(after, "z");
+	listing_leave_out(after, "a");
 	assert_string_equal(differences(before, after), "Da");
 }
 
 static void the_newest_is_a_files(void **state)
 {
-	struct snapshot *snapshot;
+	struct listing *listing;
 
 	directory(3, 0);
 	node("a", S_IFREG | 0644, 1, 1, 5);
 	node("b", S_IFREG | 0644, 1, 1, 7);
 	node("c/", S_IFDIR | 0755, 1, 1, 9);
 	directory(0, 0);
-	snapshot = parse();
-	assert_true(snapshot_newest(snapshot) == 7);
-	snapshot_release(&snapshot);
+	listing = parse();
+	assert_true(listing_newest(listing) == 7);
+	listing_release(&listing);
 }
 
 static void several_hold_one(void **state)
 {
-	struct snapshot *snapshot = small_tree(), *held = snapshot_hold(snapshot);
+	struct listing *listing = small_tree(), *held = listing_hold(listing);
 
-	assert_ptr_equal(snapshot, held);
-	snapshot_release(&snapshot);
-	assert_in_range(snapshot_bytes(held), 200, 2000);
-	snapshot_release(&held);
-	snapshot_release(&held);
+	assert_ptr_equal(listing, held);
+	listing_release(&listing);
+	assert_in_range(listing_bytes(held), 200, 2000);
+	listing_release(&held);
+	listing_release(&held);
 }
 
 /* --- what makes no sense --- */
@@ -309,14 +309,14 @@ static void every_beginning_is_refused(void **state)
 {
 	size_t length;
 
-	snapshot_release(&(struct snapshot *){small_tree()});
+	listing_release(&(struct listing *){small_tree()});
 	directory(1, 0);
 	folder("d/");
 	directory(1, 0);
 	file("f", 1);
 	length = scan.length;
 	for (size_t i = 0; i < length; i++)
-		assert_null(snapshot_parse(scan.data, i));
+		assert_null(listing_parse(scan.data, i));
 	put("x", 1);
 	assert_null(parse());
 }
@@ -366,20 +366,20 @@ static void too_many_are_refused(void **state)
 	char name[20];
 
 	for (int more = 0; more < 2; more++) {
-		struct snapshot *snapshot;
+		struct listing *listing;
 
 		directory((uint32_t)(FILEOP_SCAN_MAX + more), 0);
 		for (int i = 0; i < FILEOP_SCAN_MAX + more; i++) {
 			snprintf(name, sizeof name, "%06d", i);
 			file(name, 1);
 		}
-		snapshot = parse();
-		assert_int_equal(!snapshot, more);
-		snapshot_release(&snapshot);
+		listing = parse();
+		assert_int_equal(!listing, more);
+		listing_release(&listing);
 	}
 }
 
-static struct snapshot *deep(unsigned depth, const char *name, bool last_is_read)
+static struct listing *deep(unsigned depth, const char *name, bool last_is_read)
 {
 	for (unsigned i = 0; i < depth; i++) {
 		directory(1, 0);
@@ -394,19 +394,19 @@ static struct snapshot *deep(unsigned depth, const char *name, bool last_is_read
 static void too_deep_is_refused(void **state)
 {
 	char name[255];
-	struct snapshot *snapshot = deep(FILEOP_DEPTH_MAX, "d/", false);
+	struct listing *listing = deep(FILEOP_DEPTH_MAX, "d/", false);
 
-	assert_non_null(snapshot);
-	assert_non_null(strstr(differences(snapshot_empty(), snapshot), "d/d/d/:0 +56 ! /w/d/d/"));
+	assert_non_null(listing);
+	assert_non_null(strstr(differences(listing_empty(), listing), "d/d/d/:0 +56 ! /w/d/d/"));
 	assert_null(deep(FILEOP_DEPTH_MAX, "d/", true));
-	snapshot = deep(FILEOP_DEPTH_MAX - 1, "d/", true);
-	assert_non_null(snapshot);
-	snapshot_release(&snapshot);
+	listing = deep(FILEOP_DEPTH_MAX - 1, "d/", true);
+	assert_non_null(listing);
+	listing_release(&listing);
 	memset(name, 'n', sizeof name - 2);
 	strcpy(name + sizeof name - 2, "/");
-	snapshot = deep(16, name, true);
-	assert_non_null(snapshot);
-	assert_non_null(strstr(differences(snapshot, snapshot_empty()), "n/f"));
+	listing = deep(16, name, true);
+	assert_non_null(listing);
+	assert_non_null(strstr(differences(listing, listing_empty()), "n/f"));
 	assert_null(deep(17, name, false));
 }
 
