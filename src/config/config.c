@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gate/policy.h"
 #include "seccomp/load.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -88,7 +89,7 @@ static int parse_timeout(const char *what, const char *text, void *ret, struct e
 	return parse_duration_ms(what, text, ret, err);
 }
 
-/* Of a server's calls, which must end some time. */
+/* Of a server's calls, and of installs, which must end some time. */
 static int parse_finite_timeout(const char *what, const char *text, void *ret, struct error *err)
 {
 	char buffer[QUOTED_MAX];
@@ -98,23 +99,9 @@ static int parse_finite_timeout(const char *what, const char *text, void *ret, s
 		return -1;
 	if (ms == 0)
 		return error_set(err, 0,
-			"%s: %s is no limit, and a server's calls must end some time; write it as 30s",
+			"%s: %s is no limit, and there has to be one; write it as 30s",
 			what, quoted(text, buffer));
 	*(uint64_t *)ret = ms;
-	return 0;
-}
-
-static int parse_network(const char *what, const char *text, void *ret, struct error *err)
-{
-	char buffer[QUOTED_MAX];
-
-	if (strcmp(text, "none") == 0)
-		*(enum network_kind *)ret = NETWORK_NONE;
-	else if (strcmp(text, "host") == 0)
-		*(enum network_kind *)ret = NETWORK_HOST;
-	else
-		return error_set(err, 0, "%s: %s is not a network; write none or host", what,
-			quoted(text, buffer));
 	return 0;
 }
 
@@ -127,6 +114,17 @@ static void replace(char **text, const char *with)
 {
 	free(*text);
 	*text = xstrdup(with);
+}
+
+static int parse_network(const char *what, const char *text, void *ret, struct error *err)
+{
+	struct spec spec = {.allow = NULL};
+
+	if (spec_set_network(&spec, what, text, err) < 0)
+		return -1;
+	spec_free(&spec);
+	replace(ret, text);
+	return 0;
 }
 
 static int parse_path(const char *what, const char *text, void *ret, struct error *err)
@@ -144,6 +142,17 @@ static int parse_path(const char *what, const char *text, void *ret, struct erro
 			what, quoted(text, buffer));
 	replace(ret, text);
 	return 0;
+}
+
+static int parse_rules(const char *what, const char *text, void *ret, struct error *err)
+{
+	struct policy policy = {0};
+	int r = policy_add(&policy, what, text, err);
+
+	policy_free(&policy);
+	if (r == 0)
+		replace(ret, text);
+	return r;
 }
 
 static int parse_seccomp(const char *what, const char *text, void *ret, struct error *err)
@@ -186,12 +195,20 @@ static const struct key keys[CONFIG_KEY_MAX] = {
 		parse_open_files},
 	[CONFIG_LIMITS_FILE_SIZE] = {"limits.file_size", FIELD(limits.file_size_bytes), SIZE, true, parse_file_size},
 	[CONFIG_LIMITS_OUTPUT] = {"limits.output", FIELD(limits.output_bytes), SIZE, true, parse_output},
-	[CONFIG_NETWORK] = {"network", FIELD(network), "\"none\" or \"host\"", false, parse_network},
+	[CONFIG_NETWORK] = {"network", FIELD(network), "\"none\", \"allow=HOST[:PORT],...\", \"pasta\" or \"host\"", false, parse_network},
 	[CONFIG_SECCOMP] = {"seccomp", FIELD(seccomp_name), "one of " SECCOMP_NAMES ", or the path of a profile", false,
 		parse_seccomp},
 	[CONFIG_CGROUP] = {"cgroup", FIELD(cgroup), "an absolute path", false, parse_path},
 	[CONFIG_REQUIRE_CGROUP] = {"require_cgroup", FIELD(require_cgroup), "true or false", false, NULL},
 	[CONFIG_IMAGE_POLICY] = {"image_policy", FIELD(image_policy), IMAGE_POLICY_NAMES, false, parse_policy},
+	[CONFIG_PACKAGES_MEMORY] = {"packages.memory", FIELD(packages.memory_bytes), SIZE, true, parse_memory},
+	[CONFIG_PACKAGES_DISK] = {"packages.disk", FIELD(packages.disk_bytes), SIZE, true, parse_disk},
+	[CONFIG_PACKAGES_PIDS] = {"packages.pids", FIELD(packages.pids), "a whole number", true, parse_pids},
+	[CONFIG_PACKAGES_TIMEOUT] = {"packages.timeout", FIELD(packages.timeout_ms), TIME, true, parse_finite_timeout},
+	[CONFIG_PACKAGES_SIZE] = {"packages.size", FIELD(packages.size_bytes), SIZE, true, parse_disk},
+	[CONFIG_PACKAGES_ALLOW] = {"packages.allow", FIELD(packages.allow), "rules such as \"pypi.example.org:8443\"", false,
+		parse_rules},
+	[CONFIG_SNAPSHOTS_MAX_SIZE] = {"snapshots.max_size", FIELD(snapshots_bytes), SIZE, true, parse_disk},
 	[CONFIG_MCP_MEMORY] = {"mcp.memory", FIELD(mcp.memory_bytes), SIZE, true, parse_memory},
 	[CONFIG_MCP_MAX_MEMORY] = {"mcp.max_memory", FIELD(mcp.memory_max_bytes), SIZE, true, parse_memory},
 	[CONFIG_MCP_TIMEOUT] = {"mcp.timeout", FIELD(mcp.timeout_ms), TIME, true, parse_finite_timeout},
@@ -201,8 +218,18 @@ static const struct key keys[CONFIG_KEY_MAX] = {
 	[CONFIG_MCP_ALLOW_PULL] = {"mcp.allow_pull", FIELD(mcp.allow_pull), "true or false", false, NULL},
 };
 
-static const char ALLOW_IMAGE[] = "mcp.allow_image";
+/* One string, or several in an array. */
+static const struct list_key {
+	const char *name;
+	size_t offset; /* of the char ** in struct config */
+	const char *expected;
+} list_keys[] = {
+	{"mcp.allow_image", FIELD(mcp.allow_images), "a pattern such as \"ghcr.io/owner/*\", or an array of them"},
+	{"mcp.allow_network", FIELD(mcp.allow_networks), "a network such as \"api.example.org:443\", or an array of them"},
+};
 /* clang-format on */
+
+#define SNAPSHOTS_BYTES_DEFAULT (10ULL << 30)
 
 const char *config_key_name(enum config_key key)
 {
@@ -255,8 +282,9 @@ static int unknown_key(const char *name, const char *group, struct error *err)
 		add_name(list, sizeof list, "env", strlen("env"));
 		add_name(list, sizeof list, "registries", strlen("registries"));
 	}
-	if (strcmp(group, "mcp") == 0)
-		add_name(list, sizeof list, ALLOW_IMAGE + skip, strlen(ALLOW_IMAGE + skip));
+	for (size_t i = 0; i < sizeof list_keys / sizeof *list_keys && skip > 0; i++)
+		if (strncmp(list_keys[i].name, group, skip - 1) == 0)
+			add_name(list, sizeof list, list_keys[i].name + skip, strlen(list_keys[i].name + skip));
 	return error_set(err, 0, "%s: unknown key; %s%s there are %s", quoted(name, buffer),
 		*group ? "in " : "", *group ? group : "here", list);
 }
@@ -339,20 +367,28 @@ static int read_env(struct config *config, const json_t *object, struct error *e
 	return 0;
 }
 
-/* One pattern, or several in an array. Those of one file are in place of another's. */
-static int read_allow_images(struct config *config, const json_t *value, struct error *err)
+static const struct list_key *find_list(const char *name)
 {
-	static const char expected[] = "a pattern such as \"ghcr.io/owner/*\", or an array of them";
+	for (size_t i = 0; i < sizeof list_keys / sizeof *list_keys; i++)
+		if (strcmp(list_keys[i].name, name) == 0)
+			return &list_keys[i];
+	return NULL;
+}
+
+/* Those of one file are in place of another's. */
+static int read_list(struct config *config, const struct list_key *key, const json_t *value, struct error *err)
+{
+	char ***list = (char ***)((char *)config + key->offset);
 	size_t count = json_is_array(value) ? json_array_size(value) : 1;
 
-	strings_free(config->mcp.allow_images);
-	config->mcp.allow_images = xcalloc(count + 1, sizeof *config->mcp.allow_images);
+	strings_free(*list);
+	*list = xcalloc(count + 1, sizeof **list);
 	for (size_t i = 0; i < count; i++) {
-		const json_t *pattern = json_is_array(value) ? json_array_get(value, i) : value;
+		const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
 
-		if (!json_is_string(pattern))
-			return wrong_type(ALLOW_IMAGE, expected, pattern, err);
-		config->mcp.allow_images[i] = xstrdup(json_string_value(pattern));
+		if (!json_is_string(item))
+			return wrong_type(key->name, key->expected, item, err);
+		(*list)[i] = xstrdup(json_string_value(item));
 	}
 	return 0;
 }
@@ -376,8 +412,8 @@ static int read_members(
 			result = read_env(config, value, err);
 		else if (strcmp(name, "registries") == 0)
 			result = config_registries_read(&config->registries, value, err);
-		else if (strcmp(name, ALLOW_IMAGE) == 0)
-			result = read_allow_images(config, value, err);
+		else if (find_list(name))
+			result = read_list(config, find_list(name), value, err);
 		else if (!is_group(name))
 			result = unknown_key(name, group, err);
 		else if (!json_is_object(value))
@@ -504,13 +540,16 @@ void config_init(struct config *config)
 
 void config_free(struct config *config)
 {
+	free(config->network);
 	free(config->seccomp_name);
 	free(config->cgroup);
+	free(config->packages.allow);
 	for (char **entry = config->env.env; entry && *entry; entry++)
 		free(*entry);
 	free(config->env.env);
 	config_registries_free(&config->registries);
 	strings_free(config->mcp.allow_images);
+	strings_free(config->mcp.allow_networks);
 	config_init(config);
 }
 
@@ -532,11 +571,16 @@ static void apply_limits(const struct config *config, struct limits *limits)
 		limits->output_bytes = config->limits.output_bytes;
 }
 
+uint64_t config_snapshots_bytes(const struct config *config)
+{
+	return config->given[CONFIG_SNAPSHOTS_MAX_SIZE] ? config->snapshots_bytes : SNAPSHOTS_BYTES_DEFAULT;
+}
+
 void config_apply_to_spec(const struct config *config, struct spec *spec)
 {
 	apply_limits(config, &spec->limits);
 	if (config->given[CONFIG_NETWORK])
-		spec->network = config->network;
+		spec_set_network(spec, "network", config->network, &(struct error){.errnum = 0}); /* was read, so it is one */
 	if (config->given[CONFIG_SECCOMP]) {
 		free(spec->seccomp_name);
 		spec->seccomp_name = xstrdup(config->seccomp_name);

@@ -23,7 +23,7 @@ struct error;
 
 /*
  * Keys with one value each. «env» and «registries» are not among them: their own keys are names of variables and hosts. Nor
- * is «mcp.allow_image», a list.
+ * are «mcp.allow_image» and «mcp.allow_network», lists.
  */
 enum config_key {
 	CONFIG_LIMITS_MEMORY,
@@ -39,6 +39,13 @@ enum config_key {
 	CONFIG_CGROUP,
 	CONFIG_REQUIRE_CGROUP,
 	CONFIG_IMAGE_POLICY,
+	CONFIG_PACKAGES_MEMORY,
+	CONFIG_PACKAGES_DISK,
+	CONFIG_PACKAGES_PIDS,
+	CONFIG_PACKAGES_TIMEOUT,
+	CONFIG_PACKAGES_SIZE,
+	CONFIG_PACKAGES_ALLOW,
+	CONFIG_SNAPSHOTS_MAX_SIZE,
 	CONFIG_MCP_MEMORY,
 	CONFIG_MCP_MAX_MEMORY,
 	CONFIG_MCP_TIMEOUT,
@@ -59,18 +66,31 @@ struct config_mcp {
 	uint32_t sessions_max;
 	bool allow_pull;
 	char **allow_images; /* patterns; owned, NULL-terminated; NULL when not given */
+	char **allow_networks; /* as --allow-network has them; likewise */
+};
+
+/* Of installs of packages (packages/packages.h); 0: not given. */
+struct config_packages {
+	uint64_t memory_bytes;
+	uint64_t disk_bytes;
+	uint64_t size_bytes; /* of all that are kept */
+	uint64_t timeout_ms;
+	uint32_t pids;
+	char *allow; /* owned: rules of gate/policy.h */
 };
 
 struct config {
 	bool given[CONFIG_KEY_MAX];
 	struct limits limits;
 	uint64_t timeout_ms; /* 0: none */
-	enum network_kind network;
+	char *network; /* owned: as spec_set_network takes it; NULL when not given */
 	char *seccomp_name; /* owned: seccomp_is_name, or an absolute path; NULL when not given */
 	char *cgroup; /* owned: an absolute path; NULL when not given */
 	bool require_cgroup;
 	enum image_policy image_policy;
 	struct exec_spec env; /* only its env */
+	struct config_packages packages;
+	uint64_t snapshots_bytes; /* of all snapshots of sessions: config_snapshots_bytes */
 	struct config_mcp mcp;
 	struct config_registries registries;
 };
@@ -89,6 +109,9 @@ int config_load(const char *file, struct config *ret, struct error *err);
 int config_read(const char *file, struct config *config, struct error *err);
 
 void config_free(struct config *config);
+
+/* What all snapshots of sessions in the store may take, or the default. */
+uint64_t config_snapshots_bytes(const struct config *config);
 
 /* «limits.memory» */
 const char *config_key_name(enum config_key key);

@@ -21,6 +21,7 @@
 #include "sandbox/features.h"
 #include "sandbox/idmap.h"
 #include "sandbox/landlock.h"
+#include "sandbox/pasta.h"
 #include "sandbox/sandbox.h"
 #include "seccomp/profile.h"
 #include "util/alloc.h"
@@ -376,6 +377,27 @@ static void make_spec(struct spec *spec, const char *rootfs)
 	exec_set_env(&spec->execs[0], "PATH", "/usr/local/bin:/usr/bin:/bin");
 }
 
+/* The only sure test is to have it make a network. */
+static void examine_pasta(struct examination *examination, struct spec *spec)
+{
+	const struct run_control control = { .cancel_fd = -1 };
+	char program[PASTA_PROGRAM_MAX];
+	struct run_result result;
+	struct error err = { 0 };
+
+	if (pasta_find(program, &err) < 0) {
+		add_error(examination, VERDICT_WARNING, "pasta", &err);
+		return;
+	}
+	spec->network = NETWORK_PASTA;
+	if (sandbox_run(spec, &control, &result) < 0)
+		add_error(examination, VERDICT_WARNING, "pasta", &run_result_last(&result)->error);
+	else
+		add_text(examination, VERDICT_OK, "pasta", "%s made a network for a sandbox: nsbox run --network pasta", program);
+	run_result_free(&result);
+	spec->network = NETWORK_NONE;
+}
+
 void examine(const char *rootfs, struct examination *ret)
 {
 	struct spec spec;
@@ -383,8 +405,10 @@ void examine(const char *rootfs, struct examination *ret)
 	ret->count = 0;
 	make_spec(&spec, rootfs);
 	examine_kernel(ret);
-	if (examine_sandbox_parts(ret, &spec) == 0)
+	if (examine_sandbox_parts(ret, &spec) == 0) {
 		examine_run(ret, &spec);
+		examine_pasta(ret, &spec);
+	}
 	examine_cgroup(ret);
 	examine_landlock(ret);
 	examine_terminal_input(ret);

@@ -167,14 +167,24 @@ json_t *refusals_to_json(const struct refusals *refusals)
 void exec_result_hint(
 	const struct exec_result *exec, const struct spec *spec, char *ret, size_t size)
 {
-	bool failed = exec->ended_by != ENDED_EXITED || exec->exit_code != 0;
+	bool failed = exec->ended_by != ENDED_SETUP && (exec->ended_by != ENDED_EXITED || exec->exit_code != 0);
 
 	*ret = '\0';
-	if (failed && exec->ended_by != ENDED_SETUP && exec->speaks_of_network && spec->network == NETWORK_NONE) {
+	if (failed && exec->speaks_of_network && spec->network == NETWORK_NONE) {
 		snprintf(ret, size, "its output speaks of a network that cannot be reached: the sandbox has none");
 		return;
 	}
-	if (spec->explain || exec->ended_by == ENDED_SETUP || exec->exec_errno || !failed ||
+	if (failed && exec->speaks_of_package) {
+		snprintf(ret, size, "its output speaks of a package that is not there: --with installs those of its language");
+		return;
+	}
+	/* The kernel refuses these, and the gate sees nothing of it. */
+	if (failed && exec->speaks_of_port && spec->network == NETWORK_ALLOW) {
+		snprintf(ret, size, "its output speaks of a refused connection, as those to ports are that no rule of the network "
+				    "has: 443 and 80 where a rule names none");
+		return;
+	}
+	if (spec->explain || exec->exec_errno || !failed ||
 		strcmp(spec->seccomp_name, "unconfined") == 0 || !exec->speaks_of_refusal)
 		return;
 	snprintf(ret, size,

@@ -8,8 +8,11 @@
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "gate/report.h"
 
 struct error;
 struct exec_result;
@@ -51,6 +54,16 @@ json_t *run_result_to_json(const struct run_result *result, const struct spec *s
  */
 size_t run_result_add_kept(const struct run_result *result, json_t *object, int *ret_fds);
 
+/* Sets NAME, NAME_base64, NAME_bytes, NAME_omitted_bytes and NAME_omitted_at of a stream that was captured. */
+struct captured;
+void captured_to_json(json_t *object, const char *name, const struct captured *captured);
+
+/* The ports that lead into the sandbox, as in the result (new reference). */
+json_t *published_to_json(const struct run_result *result);
+
+/* For ports that nobody has chosen: a sentence for each on standard error, which begins with «nsbox: ». */
+void print_chosen_ports(const struct spec *spec, const struct run_result *result);
+
 /* What of it is true of any command in the sandbox: limits, sandbox, warnings (new reference). */
 json_t *run_result_walls_to_json(const struct run_result *result, const struct spec *spec);
 
@@ -81,6 +94,15 @@ json_t *refusals_to_json(const struct refusals *refusals);
  */
 void exec_result_hint(
 	const struct exec_result *exec, const struct spec *spec, char *ret, size_t size);
+
+/* Adds what the gate let through and refused, as nsbox-run(1) has it; NULL: there was no gate, and nothing is added. */
+void network_to_json(const struct report *report, json_t *object);
+
+/*
+ * What was blocked, or failed: a sentence for the `index`th, which says why, and what would allow it. Returns false where
+ * there is no such.
+ */
+bool network_sentence(const struct report *report, enum report_verdict verdict, size_t index, char *ret, size_t size);
 
 /* «512 MiB», «1.5 GiB», «900 bytes» */
 void format_bytes(uint64_t bytes, char *ret, size_t size);

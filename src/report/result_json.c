@@ -104,6 +104,11 @@ static void set_captured(
 		omitted ? json_integer((json_int_t)captured->head_length) : json_null());
 }
 
+void captured_to_json(json_t *object, const char *name, const struct captured *captured)
+{
+	set_captured(object, name, captured, true);
+}
+
 static const char *limit_unit(enum limit_kind limit)
 {
 	static const char *const units[LIMIT_MAX] = {
@@ -247,12 +252,41 @@ static json_t *limits_to_json(const struct run_result *result, const struct spec
 	return limits;
 }
 
+json_t *published_to_json(const struct run_result *result)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < result->published_count; i++) {
+		const struct result_port *one = &result->published[i];
+		json_t *addresses = json_array();
+
+		if (one->v4)
+			json_array_append_new(addresses, json_string("127.0.0.1"));
+		if (one->v6)
+			json_array_append_new(addresses, json_string("::1"));
+		json_array_append_new(list,
+			json_pack("{s:i, s:o, s:i}", "host_port", one->host_port, "host_addresses", addresses, "port",
+				one->port));
+	}
+	return list;
+}
+
+void print_chosen_ports(const struct spec *spec, const struct run_result *result)
+{
+	for (size_t i = 0; i < result->published_count; i++)
+		if (!spec->publish[i].host_port)
+			fprintf(stderr, "nsbox: port %u of the sandbox is at 127.0.0.1:%u\n", result->published[i].port,
+				result->published[i].host_port);
+}
+
 static json_t *sandbox_to_json(const struct run_result *result, const struct spec *spec)
 {
-	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:i, s:i, s:I, s:I, s:b, s:o}", "root",
+	cleanup_free char *network = spec_network_text(spec);
+
+	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:i, s:I, s:I, s:b, s:o}", "root",
 		text_or_null(spec->root == ROOT_HOST ? "host" : spec->root_path), "root_digest",
 		text_or_null(spec->root == ROOT_IMAGE ? spec->root_digest : NULL), "network",
-		spec->network == NETWORK_HOST ? "host" : "none", "seccomp",
+		network, "published", published_to_json(result), "seccomp",
 		text_or_null(spec->seccomp_name), "landlock",
 		result->landlock_abi ? json_integer(result->landlock_abi) : json_null(), "uid", (int)spec->uid, "gid", (int)spec->gid,
 		"host_uid", (json_int_t)result->host_uid, "host_gid", (json_int_t)result->host_gid,
@@ -353,6 +387,7 @@ json_t *run_result_to_json(const struct run_result *result, const struct spec *s
 	json_object_set_new(object, "sandbox", sandbox_to_json(result, spec));
 	json_object_set_new(object, "warnings", warnings_to_json(result));
 	json_object_set_new(object, "output", copied_to_json(result));
+	network_to_json(result->network, object);
 	if (spec->collect_images) {
 		json_object_set_new(object, "images", images_to_json(result));
 		json_object_set_new(

@@ -144,7 +144,7 @@ void limit_hit_message(const struct limit_hit *hit, char *ret, size_t size)
 	describe_hit(hit, &text);
 	if (hit->limit == LIMIT_HOST_DISK)
 		append(&text, "; free some there, or choose another disk with %s", limit_hit_option(hit));
-	else
+	else if (*limit_hit_option(hit))
 		append(&text, "; raise it with %s", limit_hit_option(hit));
 }
 

@@ -45,7 +45,7 @@ struct field {
 };
 
 static const char *const root_names[] = {"host", "directory", "image", NULL};
-static const char *const network_names[] = {"none", "host", NULL};
+static const char *const network_names[] = {"none", "host", "pasta", "allow", NULL};
 static const char *const storage_names[] = {"default", "memory", "disk", NULL};
 static const char *const mount_names[] = {"bind", "tmpfs", NULL};
 static const char *const stdin_names[] = {"inherit", "null", "data", NULL};
@@ -59,6 +59,12 @@ static const struct field mount_fields[] = {
 	{"target", FIELD_STRING, AT(mount_spec, target)},
 	{"read_only", FIELD_BOOL, AT(mount_spec, read_only)},
 	{"size_bytes", FIELD_U64, AT(mount_spec, size_bytes)},
+	{.key = NULL},
+};
+
+static const struct field publish_fields[] = {
+	{"host_port", FIELD_U32, AT(publish_spec, host_port)},
+	{"port", FIELD_U32, AT(publish_spec, port)},
 	{.key = NULL},
 };
 
@@ -101,7 +107,13 @@ static const struct field spec_fields[] = {
 	{"root_digest", FIELD_STRING, AT(spec, root_digest)},
 	{"root_env", FIELD_STRINGS, AT(spec, root_env)},
 	{"root_read_only", FIELD_BOOL, AT(spec, root_read_only)},
+	{"resumed", FIELD_BOOL, AT(spec, resumed)},
+	{"keeps_resolver", FIELD_BOOL, AT(spec, keeps_resolver)},
 	{"network", FIELD_CHOICE, AT(spec, network), .names = network_names},
+	{"allow", FIELD_STRING, AT(spec, allow)},
+	{"publish", FIELD_ARRAY, AT(spec, publish), .fields = publish_fields,
+		.count = offsetof(struct spec, publish_count), .size = sizeof(struct publish_spec),
+		.max = SPEC_PUBLISH_MAX},
 	{"hostname", FIELD_STRING, AT(spec, hostname)},
 	{"uid", FIELD_U32, AT(spec, uid)},
 	{"gid", FIELD_U32, AT(spec, gid)},
@@ -123,6 +135,8 @@ static const struct field spec_fields[] = {
 	{"collect_images", FIELD_BOOL, AT(spec, collect_images)},
 	{"collect_files", FIELD_BOOL, AT(spec, collect_files)},
 	{"keep_output", FIELD_BOOL, AT(spec, keep_output)},
+	{"package_places", FIELD_STRINGS, AT(spec, package_places)},
+	{"packages", FIELD_BOOL, AT(spec, packages)},
 	{"background", FIELD_BOOL, AT(spec, background)},
 	{"tty", FIELD_BOOL, AT(spec, tty)},
 	{"execs", FIELD_ARRAY, AT(spec, execs), .fields = exec_fields,

@@ -85,7 +85,9 @@ static void every_key(void **state)
 	     " \"seccomp\": \"unconfined\", \"cgroup\": \"/sys/fs/cgroup/x\", \"require_cgroup\": true, \"image_policy\": \"pull\","
 	     " \"env\": {\"A\": \"1\", \"B\": \"\"}, \"mcp\": {\"memory\": 8388608, \"max_memory\": \"1g\","
 	     " \"timeout\": 10, \"max_timeout\": \"1m\", \"max_parallel\": 3, \"max_sessions\": 5, \"allow_pull\": true,"
-	     " \"allow_image\": [\"ghcr.io/owner/*\", \"python:*\"]}}",
+	     " \"allow_image\": [\"ghcr.io/owner/*\", \"python:*\"], \"allow_network\": \"a.example:22\"},"
+	     " \"packages\": {\"memory\": \"3g\", \"disk\": \"5g\", \"pids\": 99, \"timeout\": \"20m\", \"size\": \"20g\", \"allow\": \"a.b:1\"},"
+	     " \"snapshots\": {\"max_size\": \"30g\"}}",
 		&config);
 	for (int i = 0; i < CONFIG_KEY_MAX; i++)
 		if (!config.given[i])
@@ -98,7 +100,7 @@ static void every_key(void **state)
 	assert_int_equal(config.limits.open_files, 64);
 	assert_int_equal(config.limits.file_size_bytes, 64 << 10);
 	assert_int_equal(config.limits.output_bytes, 2 << 10);
-	assert_int_equal(config.network, NETWORK_HOST);
+	assert_string_equal(config.network, "host");
 	assert_string_equal(config.seccomp_name, "unconfined");
 	assert_string_equal(config.cgroup, "/sys/fs/cgroup/x");
 	assert_true(config.require_cgroup);
@@ -107,6 +109,8 @@ static void every_key(void **state)
 	assert_string_equal(config.mcp.allow_images[0], "ghcr.io/owner/*");
 	assert_string_equal(config.mcp.allow_images[1], "python:*");
 	assert_null(config.mcp.allow_images[2]);
+	assert_string_equal(config.mcp.allow_networks[0], "a.example:22");
+	assert_null(config.mcp.allow_networks[1]);
 	assert_string_equal(config.env.env[0], "A=1");
 	assert_string_equal(config.env.env[1], "B=");
 	assert_null(config.env.env[2]);
@@ -116,6 +120,13 @@ static void every_key(void **state)
 	assert_int_equal(config.mcp.timeout_max_ms, 60000);
 	assert_int_equal(config.mcp.parallel_max, 3);
 	assert_int_equal(config.mcp.sessions_max, 5);
+	assert_int_equal(config.packages.memory_bytes, 3ULL << 30);
+	assert_int_equal(config.packages.disk_bytes, 5ULL << 30);
+	assert_int_equal(config.packages.pids, 99);
+	assert_string_equal(config.packages.allow, "a.b:1");
+	assert_int_equal(config.packages.timeout_ms, 20 * 60 * 1000);
+	assert_int_equal(config.packages.size_bytes, 20ULL << 30);
+	assert_int_equal(config_snapshots_bytes(&config), 30ULL << 30);
 	config_free(&config);
 }
 
@@ -202,19 +213,20 @@ static void mistakes_are_named(void **state)
 	refused("{\"limits\": []}", ": limits: expected an object, not an array");
 	refused("{\"require_cgroup\": 1}",
 		": require_cgroup: expected true or false, not a number");
-	refused("{\"network\": \"pasta\"}",
-		": network: \"pasta\" is not a network; write none or host");
-	refused("{\"network\": 0}", ": network: expected \"none\" or \"host\", not a number");
+	refused("{\"network\": \"bridge\"}",
+		": network: \"bridge\" is not a network; write none, allow=HOST[:PORT],..., pasta or host");
+	refused("{\"network\": 0}", ": network: expected \"none\", \"allow=HOST[:PORT],...\", \"pasta\" or \"host\", not a number");
 	refused("{\"env\": []}", ": env: expected an object of names and values, not an array");
 	refused("{\"env\": {\"A\": 1}}", ": env.A: expected a string, not a number");
 	refused("{\"env\": {\"A=B\": \"1\"}}", ": env: \"A=B\" cannot be the name of a variable");
 	refused("{\"mcp\": {\"timeout\": \"none\"}}",
-		": mcp.timeout: \"none\" is no limit, and a server's calls must "
-		"end some time; write it as 30s");
+		": mcp.timeout: \"none\" is no limit, and there has to be one; write it as 30s");
 	refused("{\"image_policy\": \"always\"}",
 		": image_policy: \"always\" is not one of \"stored\", \"host\" or \"pull\"");
 	refused("{\"mcp\": {\"allow_image\": [\"a\", 1]}}",
 		": mcp.allow_image: expected a pattern such as \"ghcr.io/owner/*\", or an array of them, not a number");
+	refused("{\"mcp\": {\"allow_network\": true}}",
+		": mcp.allow_network: expected a network such as \"api.example.org:443\", or an array of them, not true");
 	refused("{\"mcp\": {\"max_parallel\": 257}}",
 		": mcp.max_parallel: \"257\" is out of range; it goes from 1 to 256");
 	refused("{\"mcp\": {\"max_sessions\": 0}}",
@@ -225,18 +237,18 @@ static void unknown_keys_are_refused(void **state)
 {
 	refused("{\"limit\": {}}",
 		": \"limit\": unknown key; here there are limits, network, seccomp, cgroup, "
-		"require_cgroup, image_policy, mcp, env, registries");
+		"require_cgroup, image_policy, packages, snapshots, mcp, env, registries");
 	refused("{\"limits\": {\"memry\": \"1g\"}}",
 		": \"limits.memry\": unknown key; in limits there are memory, "
 		"disk, pids, timeout, cpus, open_files, file_size, output");
 	refused("{\"mcp\": {\"max_mem\": \"1g\"}}",
 		": \"mcp.max_mem\": unknown key; in mcp there are memory, "
-		"max_memory, timeout, max_timeout, max_parallel, max_sessions, allow_pull, allow_image");
+		"max_memory, timeout, max_timeout, max_parallel, max_sessions, allow_pull, allow_image, allow_network");
 	refused("{\"limits.memory\": \"1g\"}",
 		": \"limits.memory\": unknown key; here there are limits, network, "
-		"seccomp, cgroup, require_cgroup, image_policy, mcp, env, registries");
+		"seccomp, cgroup, require_cgroup, image_policy, packages, snapshots, mcp, env, registries");
 	refused("{\"network\": {\"none\": 1}}",
-		": network: expected \"none\" or \"host\", not an object");
+		": network: expected \"none\", \"allow=HOST[:PORT],...\", \"pasta\" or \"host\", not an object");
 }
 
 static void paths_are_absolute(void **state)
@@ -336,7 +348,7 @@ static void the_manual_has_the_same_keys(void **state)
 	const char *source = getenv("srcdir");
 	char path[4096], line[512], key[64];
 	bool seen[CONFIG_KEY_MAX] = {false};
-	bool env = false, registries = false, allow_image = false;
+	bool env = false, registries = false, allow_image = false, allow_network = false;
 	FILE *page;
 
 	snprintf(path, sizeof path, "%s/man/nsbox.conf.5", source ? source : ".");
@@ -359,6 +371,8 @@ static void the_manual_has_the_same_keys(void **state)
 			continue;
 		else if (strcmp(key, "mcp.allow_image") == 0)
 			allow_image = true;
+		else if (strcmp(key, "mcp.allow_network") == 0)
+			allow_network = true;
 		else
 			fail_msg("in the manual alone: %s", key);
 	}
@@ -366,6 +380,7 @@ static void the_manual_has_the_same_keys(void **state)
 	assert_true(env);
 	assert_true(registries);
 	assert_true(allow_image);
+	assert_true(allow_network);
 	for (int i = 0; i < CONFIG_KEY_MAX; i++)
 		if (!seen[i])
 			fail_msg("not in the manual: %s", config_key_name(i));

@@ -61,6 +61,9 @@ static void make_spec(struct spec *spec)
 	spec->root_path = strdup("/srv/\xff"); /* not UTF-8 */
 	spec->root_read_only = true;
 	spec->network = NETWORK_HOST;
+	spec->publish[0] = (struct publish_spec){8080, 80};
+	spec->publish[1] = (struct publish_spec){0, 81};
+	spec->publish_count = 2;
 	spec->uid = 1000;
 	spec->gid = 100;
 	free(spec->hostname);
@@ -263,7 +266,7 @@ static void assert_result_keys(const json_t *object)
 	static const char *const limit[] = {"value", "unit", "enforced_by", NULL};
 	static const char *const usage[] = {"wall_ms", "cpu_user_ms", "cpu_system_ms",
 		"memory_peak_bytes", "pids_peak", "disk_used_bytes", NULL};
-	static const char *const sandbox[] = {"root", "root_digest", "network", "seccomp", "uid", "gid",
+	static const char *const sandbox[] = {"root", "root_digest", "network", "published", "seccomp", "uid", "gid",
 		"landlock", "host_uid", "host_gid", "id_range", "cgroup", NULL};
 	static const char *const timing[] = {"setup_ms", "total_ms", NULL};
 
