@@ -55,7 +55,7 @@ static bool has_to_wait(const struct call_list *list, const struct call *call)
 {
 	size_t asked = 0;
 
-	if (call->step.kind != STEP_ASK)
+	if (call->step.kind != STEP_ASK || call->tool->at_once)
 		return false;
 	for (const struct call *other = list->first; other; other = other->next)
 		asked += other->running && strcmp(other->step.id, call->step.id) == 0;

@@ -24,6 +24,7 @@ struct call {
 	json_t *state;        /* of a tool of several steps, else NULL */
 	json_t *arguments;    /* an object */
 	double progress_base; /* seconds that came before what runs now */
+	unsigned fetched; /* steps for what has to be there first */
 	bool may_become_task;
 	struct task *task; /* what it became, while that works; else NULL */
 	uint64_t came_ms;  /* CLOCK_MONOTONIC */

@@ -18,8 +18,10 @@
 #include "language/language.h"
 #include "language/root.h"
 #include "mcp/arguments.h"
+#include "mcp/dependencies.h"
 #include "mcp/execute_code.h"
 #include "mcp/run_arguments.h"
+#include "mcp/schema.h"
 #include "mcp/server.h"
 #include "mcp/tools.h"
 #include "report/report.h"
@@ -43,7 +45,8 @@ static void add_language(void *data, const char *name, const struct error *broke
 static json_t *input_schema(const struct mcp_options *options)
 {
 	cleanup_free char *languages = xstrdup(""), *language = NULL, *timeout = NULL,
-			  *memory = NULL, *image = run_describe_image(options);
+			  *memory = NULL, *image = run_describe_image(options),
+			  *network = run_describe_network(options);
 	char default_memory[64], max_memory[64];
 
 	language_list(add_language, &languages);
@@ -56,25 +59,24 @@ static json_t *input_schema(const struct mcp_options *options)
 	memory = xasprintf(
 		"Memory of the program with all of its files, such as \"512m\" or \"1g\"; at most %s; %s if not given",
 		max_memory, default_memory);
-	return json_pack(
-		"{s:s, s:b, s:[s, s], s:{"
-		"s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s, s:{s:s}},"
-		"s:{s:s, s:s, s:{s:s}}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:[s]}, s:{s:s, s:s}}}",
-		"type", "object", "additionalProperties", 0, "required", "code", "language",
-		"properties", "code", "type", "string", "description",
-		"The whole source text of the program", "language", "type", "string", "description",
-		language, "stdin", "type", "string", "description",
-		"Standard input of the program; empty if not given", "args", "type", "array",
-		"description", "Arguments of the program", "items", "type", "string", "env", "type",
-		"object", "description", "Environment variables of the program",
-		"additionalProperties", "type", "string", "files", "type", "object", "description",
-		"Files that are there when the program starts: path relative to its working directory, to text",
-		"additionalProperties", "type", "string", "timeout", "type", "number",
-		"description", timeout, "memory_limit", "type", "string", "description", memory,
-		"image", "type", "string", "description", image, "network", "type", "string", "description",
-		"Only \"none\" is allowed: the program has no network", "enum", "none", "explain",
-		"type", "boolean", "description",
-		"Name the system calls that the sandbox refused: for a program that fails with EPERM or ENOSYS; it costs some time");
+	const struct schema_field fields[] = {
+		{"code", "string", "The whole source text of the program", true},
+		{"language", "string", language, true},
+		{"dependencies", "string[]", DEPENDENCIES_DESCRIPTION, false},
+		{"stdin", "string", "Standard input of the program; empty if not given", false},
+		{"args", "string[]", "Arguments of the program", false},
+		{"env", "string{}", "Environment variables of the program", false},
+		{"files", "string{}", "Files that are there when the program starts: path relative to its working directory, to text",
+			false},
+		{"timeout", "number", timeout, false},
+		{"memory_limit", "string", memory, false},
+		{"image", "string", image, false},
+		{"network", "string", network, false},
+		{"explain", "boolean",
+			"Name the system calls that the sandbox refused: for a program that fails with EPERM or ENOSYS; it costs some time",
+			false},
+		{0}};
+	return schema_object(fields, true);
 }
 
 static json_t *property(const char *type, const char *description)
@@ -87,7 +89,7 @@ json_t *execute_code_output_schema(void)
 	static const struct {
 		const char *name, *type, *description;
 	} properties[] = {
-		{"ended_by", "string", "exited, signaled, timeout or oom"},
+		{"ended_by", "string", "exited, signaled, timeout, oom or disk"},
 		{"exit_code", "integer",
 			"The program's exit code; absent when it did not exit by itself"},
 		{"signal", "string", "The signal that ended it; absent when none did"},
@@ -117,6 +119,10 @@ json_t *execute_code_output_schema(void)
 		{"refused", "array",
 			"With explain, the system calls that the sandbox's filter refused, the first 64 that differ: "
 			"syscall, number, arguments, error, count, message; absent without it"},
+		{"network_allowed", "array", "With network, the hosts that were reached: HOST:PORT"},
+		{"network_blocked", "array", "With network, what was not allowed: host, why, count, and the rule that would allow it"},
+		{"network_failed", "array", "With network, what was allowed and could not be reached: host, why, count"},
+		{"network_omitted", "integer", "Hosts more than have room in these lists"},
 		{"hint", "string", "That explain may tell why it failed; absent when it would not"},
 		{"root", "string", "Where it ran: host, with the host's toolchain, or the name of an image"},
 		{"root_digest", "string", "Of that image's manifest; absent for host"},
@@ -129,6 +135,10 @@ json_t *execute_code_output_schema(void)
 			property(properties[i].type, properties[i].description));
 	json_object_set_new(json_object_get(object, "limits_hit"), "items",
 		json_pack("{s:s}", "type", "object"));
+	json_object_set_new(json_object_get(object, "network_allowed"), "items", json_pack("{s:s}", "type", "string"));
+	for (size_t i = 0; i < 2; i++)
+		json_object_set_new(json_object_get(object, i ? "network_failed" : "network_blocked"), "items",
+			json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
 		json_object_get(object, "images"), "items", json_pack("{s:s}", "type", "object"));
 	json_object_set_new(
@@ -167,20 +177,21 @@ static json_t *describe(const struct mcp_options *options)
 	format_bytes(limits.disk_bytes, disk, sizeof disk);
 	text = xasprintf(
 		"Runs a program in a fresh sandbox on this host and returns its output, its exit code and the limits "
-		"that it met. No network, none of the host's files, nothing kept from one call to the next; the "
+		"that it met. %s, none of the host's files, nothing kept from one call to the next but installed dependencies; the "
 		"working directory /workspace is writable. Limits: %s of memory and %g s unless given, %s of "
 		"files, %d processes; of each output stream the first and last %d bytes are returned, the whole "
 		"is a resource; PNG, JPEG, GIF and WebP files that it leaves in /workspace are returned as images, "
 		"other files (100, 64 MiB in all) as resources. A program "
 		"that exits with a code other than 0, does not compile or meets a limit is a normal result; isError "
 		"means that it could not be run.",
+		network_ceiling_allows_any(&options->network) ? "No network but what the argument network names" : "No network",
 		memory, (double)options->timeout_default_ms / 1000, disk, (int)limits.pids,
 		EXECUTE_CODE_KEPT_BYTES / 2);
 	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
 		"execute_code", "title", "Run code in a sandbox", "description", text,
 		"inputSchema", input_schema(options), "outputSchema", execute_code_output_schema(),
 		"annotations", "readOnlyHint", 0, "destructiveHint", 0, "idempotentHint", 0,
-		"openWorldHint", 0);
+		"openWorldHint", !options->network.none);
 }
 
 /* ---- Arguments ---- */
@@ -236,9 +247,8 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	struct error *err)
 {
 	static const char *const known[] = {"code", "language", "stdin", "args", "env", "files",
-		"timeout", "memory_limit", "image", "network", "explain", NULL};
+		"dependencies", "timeout", "memory_limit", "image", "network", "explain", NULL};
 	const char *name = NULL, *code = NULL;
-	static const char *const hidden[] = {"dependencies", NULL};
 	cleanup_free char **args = NULL;
 	struct spec *spec = &step->spec;
 	struct language *language;
@@ -247,12 +257,12 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	uint64_t timeout_ms = 0;
 	int result;
 
-	if (arguments_refuse_unknown(arguments, known, hidden, err) < 0 ||
+	if (arguments_refuse_unknown(arguments, known, NULL, err) < 0 ||
 		argument_bytes(arguments, "code", true, &code, &length, err) < 0 ||
 		argument_string(arguments, "language", true, &name, err) < 0 ||
 		run_argument_timeout(options, arguments, &timeout_ms, err) < 0 ||
 		run_argument_memory(options, arguments, &spec->limits.memory_bytes, err) < 0 ||
-		run_argument_network(arguments, err) < 0 || run_argument_dependencies(arguments, err) < 0 ||
+		run_argument_network(options, arguments, spec, err) < 0 ||
 		run_argument_args(arguments, &args, err) < 0 ||
 		argument_boolean(arguments, "explain", &spec->explain, err) < 0)
 		return -1;
@@ -267,6 +277,8 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	result = run_argument_root(options, language, arguments, spec, &step->image, err);
 	if (result > 0)
 		step->kind = STEP_PULL;
+	if (result == 0)
+		result = run_argument_dependencies(options, language, arguments, false, step, err);
 	if (result == 0) {
 		result = language_prepare(language, code, length, args, timeout_ms, spec, err);
 		if (result < 0)
@@ -301,7 +313,7 @@ static char *cold_language(const json_t *arguments, const struct spec *spec)
 static json_t *finish(const struct mcp_options *options, const json_t *arguments,
 	const json_t *run, const struct output *kept)
 {
-	return execute_code_finish(options, run, kept);
+	return execute_code_finish(options, EXECUTE_CODE_ONCE, run, kept);
 }
 
 const struct tool tool_execute_code = {

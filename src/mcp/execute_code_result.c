@@ -62,16 +62,18 @@ static const char *get_string(const json_t *object, const char *key, size_t *ret
 
 /*
  * A sentence of the report speaks of options of `nsbox run`. Here a limit is raised by an argument of the
- * call, or not at all. Malloc'd.
+ * call, or of another tool, or not at all. Malloc'd.
  */
-static char *in_terms_of_arguments(const char *sentence)
+static char *in_terms_of_arguments(const char *sentence, enum execute_code_kind kind)
 {
 	static const char advice[] = "; raise it with --";
 	static const struct {
-		const char *option, *instead;
+		const char *option, *instead[2];
 	} arguments[] = {
-		{"memory", "; raise it with memory_limit"},
-		{"timeout", "; raise it with timeout"},
+		{"memory", {[EXECUTE_CODE_ONCE] = "; raise it with memory_limit",
+			[EXECUTE_CODE_LASTING] = "; sandbox_fork with more memory_limit makes a sandbox with its files"}},
+		{"timeout", {[EXECUTE_CODE_ONCE] = "; raise it with timeout",
+			[EXECUTE_CODE_LASTING] = "; raise it with timeout"}},
 	};
 	struct text text = {NULL, 0, 0};
 	const char *found;
@@ -84,7 +86,7 @@ static char *in_terms_of_arguments(const char *sentence)
 		for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
 			if (strlen(arguments[i].option) == length &&
 				strncmp(arguments[i].option, option, length) == 0)
-				append_string(&text, arguments[i].instead);
+				append_string(&text, arguments[i].instead[kind]);
 		sentence = option + length;
 	}
 	append_string(&text, sentence);
@@ -179,15 +181,32 @@ static void append_end(struct text *text, const json_t *run, const char *message
 	append_string(text, "]");
 }
 
+static void append_end_in_context(struct text *text, const char *message, const char *note)
+{
+	if (!message[0] && !note[0] && text->length > 0)
+		return;
+	end_line(text);
+	append_string(text, text->length > 0 ? "[" : message[0] || note[0] ? "[no output; " : "[no output");
+	append_string(text, message);
+	append_string(text, message[0] && note[0] ? "; " : "");
+	append_string(text, note);
+	append_string(text, "]");
+}
+
 /* What the report says of --explain, in terms of the call's arguments. */
 static const char explain_hint[] = "its output names an error that the sandbox's filter of system calls gives too; "
 			   "the same call with explain true says whether it did, and for which system call";
+
+static const char package_hint[] = "its output speaks of a package that is not there: the argument dependencies installs those "
+				   "of its language";
 
 /* The hint of the report, in the words of this tool. */
 static const char *hint_of(const json_t *run)
 {
 	const char *hint = json_string_value(json_object_get(run, "hint"));
 
+	if (hint && strstr(hint, "--with"))
+		return package_hint;
 	return hint && strstr(hint, "--explain") ? explain_hint : hint;
 }
 
@@ -224,13 +243,27 @@ static void append_refused(struct text *text, const json_t *run)
 	}
 }
 
+/* What was wanted and could not be reached. */
+static void append_network(struct text *text, const json_t *run, const char *list, const char *title)
+{
+	json_t *entry;
+	char note[512];
+	size_t i, length;
+
+	json_array_foreach (json_object_get(run, list), i, entry) {
+		snprintf(note, sizeof note, "[%s: %s: %s]", title, get_string(entry, "host", &length), get_string(entry, "why", &length));
+		end_line(text);
+		append_string(text, note);
+	}
+}
+
 static void set_known(json_t *object, const char *key, json_t *value)
 {
 	if (value && !json_is_null(value))
 		json_object_set(object, key, value);
 }
 
-static json_t *limits_hit(const json_t *run)
+static json_t *limits_hit(const json_t *run, enum execute_code_kind kind)
 {
 	json_t *list = json_array(), *hit;
 	size_t i;
@@ -240,7 +273,7 @@ static json_t *limits_hit(const json_t *run)
 		json_t *copy = json_copy(hit);
 		size_t length;
 		cleanup_free char *message =
-			in_terms_of_arguments(get_string(hit, "message", &length));
+			in_terms_of_arguments(get_string(hit, "message", &length), kind);
 
 		json_object_del(copy, "option");
 		json_object_set_new(copy, "message", json_string(message));
@@ -250,17 +283,17 @@ static json_t *limits_hit(const json_t *run)
 }
 
 /* `compiler` may be NULL. */
-static json_t *structured(const json_t *run, const char *message, json_t *compiler)
+static json_t *structured(const json_t *run, enum execute_code_kind kind, const char *message, json_t *compiler)
 {
 	static const char *const copied[] = {"ended_by", "exit_code", "signal", "phase", "stdout",
 		"stderr", "stdout_bytes", "stderr_bytes", "stdout_omitted_bytes",
 		"stderr_omitted_bytes", "stdout_base64", "stderr_base64", "limits", "usage",
-		"warnings", "refused"};
+		"warnings", "refused", "network_allowed", "network_blocked", "network_failed", "network_omitted"};
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++)
 		set_known(object, copied[i], json_object_get(run, copied[i]));
-	json_object_set_new(object, "limits_hit", limits_hit(run));
+	json_object_set_new(object, "limits_hit", limits_hit(run, kind));
 	if (message[0])
 		json_object_set_new(object, "message", json_string(message));
 	if (hint_of(run))
@@ -285,7 +318,7 @@ static bool was_not_run(const json_t *run, const char *message, struct error *er
 		return true;
 	}
 	if (json_is_string(json_object_get(run, "exec_error")) ||
-		strcmp(get_string(run, "ended_by", &length), "cancelled") == 0) {
+		(!json_object_get(run, "cell") && strcmp(get_string(run, "ended_by", &length), "cancelled") == 0)) {
 		error_set(err, 0, "%s", message);
 		return true;
 	}
@@ -394,11 +427,12 @@ static json_t *image_names(const json_t *run)
 	return list;
 }
 
-json_t *execute_code_finish(
-	const struct mcp_options *options, const json_t *run, const struct output *kept)
+/* `context` may be NULL. */
+static json_t *finish(const struct mcp_options *options, enum execute_code_kind kind, const json_t *run,
+	const struct output *kept, const struct execute_code_context *context)
 {
 	size_t length;
-	cleanup_free char *message = in_terms_of_arguments(get_string(run, "message", &length));
+	cleanup_free char *message = in_terms_of_arguments(get_string(run, "message", &length), kind);
 	struct text text = {NULL, 0, 0};
 	struct error err = {0};
 	json_t *compiler, *object, *result;
@@ -406,15 +440,26 @@ json_t *execute_code_finish(
 	if (was_not_run(run, message, &err))
 		return tool_failure(&err);
 	compiler = compiler_output(run);
+	if (context)
+		append(&text, context->before, context->before_length);
 	append_stream(&text, run, "stdout", NULL);
 	append_stream(&text, run, "stderr", "[stderr]\n");
 	append_compiler_output(&text, compiler);
+	if (context && context->after_length > 0) {
+		end_line(&text);
+		append(&text, context->after, context->after_length);
+	}
 	append_images(&text, run);
-	append_end(&text, run, message);
+	if (context)
+		append_end_in_context(&text, message, context->note);
+	else
+		append_end(&text, run, message);
 	append_refused(&text, run);
+	append_network(&text, run, "network_blocked", "blocked");
+	append_network(&text, run, "network_failed", "could not be reached");
 	append_kept(&text, run, kept);
 	append_files(&text, run, kept);
-	object = structured(run, message, compiler);
+	object = structured(run, kind, message, compiler);
 	json_object_set_new(object, "images", image_names(run));
 	left_files_set(object, run, kept);
 	result = tool_result(text.data, text.length, object);
@@ -424,4 +469,16 @@ json_t *execute_code_finish(
 	free(text.data);
 	json_decref(compiler);
 	return result;
+}
+
+json_t *execute_code_finish(const struct mcp_options *options, enum execute_code_kind kind, const json_t *run,
+	const struct output *kept)
+{
+	return finish(options, kind, run, kept, NULL);
+}
+
+json_t *execute_code_finish_in_context(const struct mcp_options *options, const json_t *run, const struct output *kept,
+	const struct execute_code_context *context)
+{
+	return finish(options, EXECUTE_CODE_LASTING, run, kept, context);
 }

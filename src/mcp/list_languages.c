@@ -103,6 +103,7 @@ static json_t *language_to_json(const struct mcp_options *options, const struct 
 	spec_free(&spec);
 	json_object_update(entry, takes_image ? image : host);
 	json_object_set_new(entry, "name", json_string(language_name(language)));
+	json_object_set_new(entry, "contexts", json_boolean(language_has_contexts(language)));
 	json_object_set_new(entry, "root", takes_image ? json_incref(name) : json_string("host"));
 	json_object_set_new(entry, "host", host);
 	json_object_set_new(entry, "image", image);
@@ -156,7 +157,7 @@ static void print_ready(const json_t *language, FILE *out)
 		fprintf(out, ", on the host; the image %s is there, too", string_of(image, "name"));
 	else
 		fprintf(out, ", on the host");
-	putc('\n', out);
+	fputs(json_is_true(json_object_get(language, "contexts")) ? "; it has contexts\n" : "\n", out);
 }
 
 void languages_print(const json_t *languages, FILE *out)
@@ -210,6 +211,8 @@ static json_t *output_schema(void)
 	json_object_set_new(properties, "missing",
 		property("string", "What it lacks there; absent when it is ready"));
 	json_object_set_new(properties, "remedy", property("string", "How to get what is missing"));
+	json_object_set_new(properties, "contexts",
+		property("boolean", "Whether sandbox_exec keeps an interpreter of it between calls (context)"));
 	json_object_set_new(properties, "host",
 		property("object",
 			"With the host's toolchain: ready, version, programs, missing, remedy"));
@@ -227,7 +230,7 @@ static json_t *describe(const struct mcp_options *options)
 	return json_pack("{s:s, s:s, s:s, s:{s:s, s:b}, s:o, s:{s:b, s:b, s:b, s:b}}", "name",
 		"list_languages", "title", "List languages", "description",
 		"The languages that execute_code knows: which are ready, in which version, with the host's toolchain or in "
-		"which image, and how to get what is missing for the others. Takes no arguments.",
+		"which image, which have contexts (sandbox_exec), and how to get what is missing for the others. Takes no arguments.",
 		"inputSchema", "type", "object", "additionalProperties", 0, "outputSchema",
 		output_schema(), "annotations", "readOnlyHint", 1, "destructiveHint", 0,
 		"idempotentHint", 1, "openWorldHint", 0);

@@ -43,6 +43,8 @@ static const char instructions[] =
 	"Pass input as files or stdin, and print what you want to see; files that the code leaves "
 	"in its working directory are returned. For work in several steps, sandbox_initialize makes a "
 	"sandbox whose files stay, in which sandbox_exec runs code and commands, also in the background; "
+	"its context keeps variables from call to call, as a notebook does, and returns values, tables and plots. Before "
+	"something risky sandbox_snapshot keeps the files; sandbox_restore brings them back, sandbox_fork tries it in a copy. "
 	"sandbox_stop ends it. list_languages tells which languages are there, test_sandbox what works.";
 
 static void reply(

@@ -81,34 +81,6 @@ int run_argument_memory(const struct mcp_options *options, const json_t *argumen
 	return error_hint(err, "Whoever starts the server can raise that with --max-memory.");
 }
 
-int run_argument_network(const json_t *arguments, struct error *err)
-{
-	const char *network = "none";
-
-	if (argument_string(arguments, "network", false, &network, err) < 0)
-		return -1;
-	if (strcmp(network, "none") == 0)
-		return 0;
-	argument_wrong("network", "\"none\", which is all that this server allows",
-		json_object_get(arguments, "network"), err);
-	return error_hint(
-		err, "The program runs without a network; pass what it needs as files or stdin.");
-}
-
-/* Models know the argument from other servers, so it is not unknown: nothing can be installed is the answer. */
-int run_argument_dependencies(const json_t *arguments, struct error *err)
-{
-	const json_t *packages = NULL;
-
-	if (argument_array(arguments, "dependencies", &packages, err) < 0)
-		return -1;
-	if (json_array_size(packages) == 0)
-		return 0;
-	error_set(err, 0, "dependencies: this version of nsbox cannot install packages yet");
-	return error_hint(err,
-		"Leave dependencies out and use what comes with the language; nothing was run.");
-}
-
 int run_argument_args(const json_t *arguments, char ***ret, struct error *err)
 {
 	const json_t *array = NULL, *value;

@@ -23,12 +23,6 @@ int run_argument_timeout(const struct mcp_options *options, const json_t *argume
 int run_argument_memory(const struct mcp_options *options, const json_t *arguments,
 	uint64_t *ret_bytes, struct error *err);
 
-/* "network": only "none" is allowed. */
-int run_argument_network(const json_t *arguments, struct error *err);
-
-/* "dependencies": known from other servers, so not unknown, and refused unless it is empty. */
-int run_argument_dependencies(const json_t *arguments, struct error *err);
-
 /* "args": *ret is malloc'd and NULL-terminated; its strings are borrowed. */
 int run_argument_args(const json_t *arguments, char ***ret, struct error *err);
 

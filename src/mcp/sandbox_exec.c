@@ -7,12 +7,14 @@
 
 #include "language/language.h"
 #include "mcp/arguments.h"
+#include "mcp/context_result.h"
 #include "mcp/execute_code.h"
 #include "mcp/run_arguments.h"
 #include "mcp/sandbox_resources.h"
 #include "mcp/sandbox_tools.h"
 #include "mcp/schema.h"
 #include "mcp/server.h"
+#include "mcp/snapshots.h"
 #include "mcp/tools.h"
 #include "report/report.h"
 #include "util/alloc.h"
@@ -22,18 +24,22 @@
 enum { COMPILERS_MS = 10 * 60 * 1000 /* of all languages' files, and some more */ };
 
 static const char *const known[] = {"sandbox_id", "code", "file", "command", "language", "args", "stdin",
-	"env", "cwd", "timeout", "background", "stdin_open", NULL};
+	"env", "cwd", "timeout", "background", "stdin_open", "context", "snapshot", NULL};
 
 static json_t *input_schema(const struct mcp_options *options)
 {
 	cleanup_free char *timeout = xasprintf(
 		"Wall time in seconds, more than 0, at most %g; what sandbox_initialize said if not given. With background "
-		"there is none unless given",
+		"there is none unless given. Code in a context is interrupted then, and the context keeps its state",
 		(double)options->timeout_max_ms / 1000);
 	const struct schema_field fields[] = {SANDBOX_ID_FIELD,
 		{"code", "string", "The source text of a program. One of code, file and command is needed", false},
 		{"file", "string", "A source file in the sandbox to be run, such as \"main.py\"", false},
 		{"command", "string", "A line for bash (sh where that is missing), such as \"ls -l && make\"", false},
+		{"context", "string",
+			"A name, 1 to 64 of [A-Za-z0-9_.-]: code runs in an interpreter of that name, which is kept, with variables, "
+			"imports, functions and directory, for the next call with it. It is made where there is none, and is of one "
+			"language (list_languages says which have contexts)", false},
 		{"language", "string",
 			"The language of code or file; the sandbox's, or what the file's name tells, if not given", false},
 		{"args", "string[]", "Arguments of the program", false},
@@ -44,8 +50,16 @@ static json_t *input_schema(const struct mcp_options *options)
 		{"background", "boolean",
 			"Return a process_id at once and let it run; process_output then has what it writes", false},
 		{"stdin_open", "boolean", "With background: standard input stays open for process_input", false},
+		{"snapshot", "boolean",
+			"Keep the files of the sandbox as they are when it has ended, as sandbox_snapshot does: the result has a "
+			"snapshot_id. Not with background", false},
 		{0}};
 	return schema_object(fields, true);
+}
+
+static void add_property(json_t *properties, const char *name, const char *description)
+{
+	json_object_set_new(properties, name, json_pack("{s:s, s:s}", "type", "string", "description", description));
 }
 
 static json_t *output_schema(void)
@@ -60,6 +74,10 @@ static json_t *output_schema(void)
 	json_object_set_new(properties, "process_id",
 		json_pack("{s:s, s:s}", "type", "integer", "description",
 			"With background: its number, for the tools of processes"));
+	context_result_schema(properties);
+	add_property(properties, "snapshot_id", "With snapshot: for sandbox_restore and sandbox_fork");
+	add_property(properties, "snapshot_how", "frozen, or copied as something else runs in the sandbox");
+	add_property(properties, "snapshot_error", "Why there is no snapshot");
 	json_object_set_new(properties, "changes",
 		json_pack("{s:s, s:s}", "type", "object", "description",
 			"The files below /workspace that are others than before: created and modified (path, size, uri), deleted "
@@ -72,7 +90,8 @@ static json_t *describe(const struct mcp_options *options)
 	return schema_tool("sandbox_exec", "Run code in a sandbox that lasts",
 		"Runs a program or a command in a sandbox of sandbox_initialize and returns its output, its exit code, the "
 		"limits that it met and the files that it changed. It starts in /workspace and finds what earlier calls left "
-		"there; variables, the working directory and the environment of one call are not kept for the next. "
+		"there; variables, the working directory and the environment of one call are kept for the next with context "
+		"only, where values come back, too: that of a last expression, plots as images, tables, errors with their line. "
 		"When it ends, everything that it has started ends with it; with background it runs on after this "
 		"call. Several calls can run in one sandbox at a time. A program that fails or meets a limit is a normal "
 		"result, and the sandbox stays; isError means that it could not be run.",
@@ -176,12 +195,90 @@ static int read_run(const struct mcp_options *options, const json_t *arguments, 
 	return read_cwd(arguments, exec, err);
 }
 
+/* Of what the arguments say of a program that is started, nothing can be said of one that runs already. */
+static int refuse_with_context(const json_t *arguments, struct error *err)
+{
+	static const struct {
+		const char *name, *instead;
+	} others[] = {
+		{"file", "give code that runs it"},
+		{"command", "give code that runs it"},
+		{"args", "put them into the code"},
+		{"stdin", "put it into the code"},
+		{"env", "set them in the code"},
+		{"cwd", "change it in the code"},
+		{"background", "leave one of them out"},
+		{"stdin_open", "leave one of them out"},
+	};
+
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		const json_t *value = json_object_get(arguments, others[i].name);
+
+		if (value && !json_is_null(value) && !json_is_false(value))
+			return error_set(err, 0, "context: not with %s: the interpreter runs already; %s", others[i].name,
+				others[i].instead);
+	}
+	return json_is_string(json_object_get(arguments, "code"))
+		       ? 0
+		       : error_set(err, 0, "context: expected code with it, which runs in the context");
+}
+
+static int read_snapshot(const struct mcp_options *options, const json_t *arguments, json_t *request, struct error *err)
+{
+	bool wanted = false;
+
+	if (argument_boolean(arguments, "snapshot", &wanted, err) < 0)
+		return -1;
+	if (!wanted)
+		return 0;
+	if (json_is_true(json_object_get(request, "background")))
+		return error_set(err, 0, "snapshot: not with background; sandbox_snapshot makes one while it runs");
+	json_object_set_new(request, "snapshot", snapshot_wanted(options));
+	return 0;
+}
+
+static int prepare_in_context(const struct mcp_options *options, const json_t *arguments, struct step *step, struct error *err)
+{
+	struct exec_spec *exec = &step->spec.execs[0];
+	const char *context = NULL, *language = NULL;
+	json_t *request = json_pack(
+		"{s:s, s:s, s:b, s:b}", "op", "context", "action", "run", "changes", 1, "progress", 1);
+
+	if (sandbox_ask(arguments, known, request, step, err) < 0 ||
+		argument_string(arguments, "context", true, &context, err) < 0 ||
+		argument_string(arguments, "language", false, &language, err) < 0 || refuse_with_context(arguments, err) < 0)
+		return -1;
+	json_object_set_new(request, "context", json_string(context));
+	json_object_set(request, "code", json_object_get(arguments, "code"));
+	if (language)
+		json_object_set_new(request, "language", json_string(language));
+	step->spec.execs_count = 1;
+	exec->phase = "run";
+	exec->stdin_kind = STDIN_NULL;
+	step->spec.limits.output_bytes = CONTEXT_KEPT_BYTES;
+	step->spec.keep_output = step->spec.collect_images = true;
+	if (has_timeout(arguments) && run_argument_timeout(options, arguments, &exec->timeout_ms, err) < 0)
+		return -1;
+	json_object_set_new(request, "spec", spec_to_json(&step->spec));
+	step->wait_ms += options->timeout_max_ms + COMPILERS_MS;
+	return read_snapshot(options, arguments, request, err);
+}
+
+static bool is_in_context(const json_t *arguments)
+{
+	const json_t *context = json_object_get(arguments, "context");
+
+	return context && !json_is_null(context);
+}
+
 static int prepare(const struct mcp_options *options, const json_t *arguments, struct step *step,
 	struct error *err)
 {
 	bool background = false, stdin_open = false;
 	json_t *program, *request;
 
+	if (is_in_context(arguments))
+		return prepare_in_context(options, arguments, step, err);
 	if (argument_boolean(arguments, "background", &background, err) < 0 ||
 		argument_boolean(arguments, "stdin_open", &stdin_open, err) < 0)
 		return -1;
@@ -202,7 +299,7 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	json_object_set_new(request, "spec", spec_to_json(&step->spec));
 	if (!background)
 		step->wait_ms += options->timeout_max_ms + COMPILERS_MS;
-	return 0;
+	return read_snapshot(options, arguments, request, err);
 }
 
 static const char *name_of(const json_t *entry)
@@ -287,11 +384,13 @@ static json_t *finish(const struct mcp_options *options, const json_t *arguments
 		return sandbox_result(json_pack("{s:I}", "process_id", (json_int_t)number),
 			"process_id: %lld\nIt runs in the background; process_output has what it writes.", number);
 	}
-	result = execute_code_finish(options, answer, kept);
+	result = is_in_context(arguments) ? context_result(options, sandbox_id_of(arguments), answer, kept)
+					  : execute_code_finish(options, EXECUTE_CODE_LASTING, answer, kept);
 	/* The same for all of its calls: sandbox_initialize has told them. */
 	json_object_del(json_object_get(result, "structuredContent"), "limits");
 	json_object_del(json_object_get(result, "structuredContent"), "warnings");
 	add_changes(result, sandbox_id_of(arguments), json_object_get(answer, "changes"));
+	snapshot_add_result(result, answer);
 	return result;
 }
 

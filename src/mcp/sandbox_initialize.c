@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "language/language.h"
 #include "mcp/arguments.h"
+#include "mcp/dependencies.h"
 #include "mcp/run_arguments.h"
 #include "mcp/sandbox_tools.h"
 #include "mcp/schema.h"
@@ -21,11 +22,11 @@
 enum { TTL_DEFAULT_S = 60 * 60, TTL_MAX_S = 24 * 60 * 60 };
 
 static const char *const known[] = {
-	"language", "image", "timeout", "memory_limit", "network", "ttl", "env", NULL};
+	"language", "dependencies", "image", "timeout", "memory_limit", "network", "ttl", "env", NULL};
 
 static json_t *input_schema(const struct mcp_options *options)
 {
-	cleanup_free char *image = run_describe_image(options), *timeout = NULL, *memory = NULL;
+	cleanup_free char *image = run_describe_image(options), *network = run_describe_network(options), *timeout = NULL, *memory = NULL;
 	char default_memory[64], max_memory[64];
 
 	format_bytes(options->memory_default_bytes, default_memory, sizeof default_memory);
@@ -41,10 +42,12 @@ static json_t *input_schema(const struct mcp_options *options)
 			"The language of code that names none, as in list_languages; it may be in an image of its own. "
 			"Without it the host's toolchains can all be used",
 			false},
+		{"dependencies", "string[]", "Packages of the language that are installed in it first, as install_packages does; "
+			"\"apt:NAME\" is one of the system, in an image with apt", false},
 		{"image", "string", image, false},
 		{"timeout", "number", timeout, false},
 		{"memory_limit", "string", memory, false},
-		{"network", "string", "Only \"none\" is allowed: what runs in it has no network", false},
+		{"network", "string", network, false},
 		{"ttl", "number",
 			"Seconds without a call that names it, after which it ends; at most 86400; 3600 if not given", false},
 		{"env", "string{}", "Environment variables of all that runs in it", false},
@@ -67,9 +70,10 @@ static json_t *describe(const struct mcp_options *options)
 		{0}};
 	cleanup_free char *text = xasprintf(
 		"Makes a sandbox that lasts, and returns its sandbox_id: files that one call leaves in it, the next one finds. "
-		"No network, none of the host's files. It ends with sandbox_stop, after an hour without a call that names it "
+		"%s, none of the host's files. It ends with sandbox_stop, after an hour without a call that names it "
 		"(ttl), and after 24 hours anyway; it outlives this server, and sandbox_list finds it again. At most %u at a "
 		"time. For one program that needs nothing kept, execute_code is simpler.",
+		network_ceiling_allows_any(&options->network) ? "No network but what the argument network names" : "No network",
 		options->sessions_max);
 
 	return schema_tool("sandbox_initialize", "Make a sandbox that lasts", text,
@@ -113,7 +117,6 @@ static int prepare_commands(const struct mcp_options *options, const struct lang
 static int prepare(const struct mcp_options *options, const json_t *arguments, struct step *step,
 	struct error *err)
 {
-	static const char *const hidden[] = {"dependencies", NULL};
 	struct session_options *session = &step->options;
 	struct language *language = NULL;
 	struct spec *spec = &step->spec;
@@ -123,12 +126,11 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 	*session = (struct session_options){.life_ms = SESSION_LIFE_DEFAULT_MS,
 		.shared = true,
 		.shared_max = options->sessions_max};
-	if (arguments_refuse_unknown(arguments, known, hidden, err) < 0 ||
+	if (arguments_refuse_unknown(arguments, known, NULL, err) < 0 ||
 		argument_string(arguments, "language", false, &name, err) < 0 ||
 		run_argument_timeout(options, arguments, &session->timeout_ms, err) < 0 ||
 		run_argument_memory(options, arguments, &spec->limits.memory_bytes, err) < 0 ||
-		run_argument_network(arguments, err) < 0 ||
-		run_argument_dependencies(arguments, err) < 0 ||
+		run_argument_network(options, arguments, spec, err) < 0 ||
 		read_ttl(arguments, &session->idle_ms, err) < 0)
 		return -1;
 	if (name && language_load(name, &language, err) < 0)
@@ -137,10 +139,13 @@ static int prepare(const struct mcp_options *options, const json_t *arguments, s
 		snprintf(session->language, sizeof session->language, "%s", language_name(language));
 	step->kind = STEP_CREATE;
 	spec->session = true;
+	spec->packages = !options->network.none;
 	r = run_argument_root(options, language, arguments, spec, &step->image, err);
 	if (r > 0)
 		step->kind = STEP_PULL;
-	else if (r == 0)
+	if (r == 0)
+		r = run_argument_dependencies(options, language, arguments, true, step, err);
+	if (r == 0)
 		r = prepare_commands(options, language, arguments, spec, err);
 	language_free(language);
 	return r < 0 ? -1 : 0;

@@ -250,6 +250,7 @@ const struct tool tool_process_signal = {
 	.describe = describe_signal,
 	.prepare = prepare_signal,
 	.finish = finish_signal,
+	.at_once = true,
 };
 
 /* ---- process_list ---- */
@@ -259,7 +260,8 @@ static json_t *describe_list(const struct mcp_options *options)
 	static const struct schema_field input[] = {SANDBOX_ID_FIELD, {0}};
 	static const struct schema_field output[] = {
 		{"processes", "object[]",
-			"Each: process_id, command, background, running, age_s, and of those that have ended ended_by and exit_code",
+			"Each: process_id, command, background, running, paused where it is, age_s, context where it is one's interpreter, "
+			"and of those that have ended ended_by and exit_code",
 			true},
 		{0}};
 
@@ -286,7 +288,9 @@ static json_t *process_entry(const json_t *process)
 	copy_known(entry, "command", process);
 	copy_known(entry, "background", process);
 	copy_known(entry, "running", process);
+	copy_known(entry, "paused", process);
 	copy_known(entry, "age_s", process);
+	copy_known(entry, "context", process);
 	copy_known(entry, "ended_by", process);
 	if (json_object_get(process, "status"))
 		json_object_set(entry, "exit_code", json_object_get(process, "status"));
@@ -300,7 +304,7 @@ static void print_process(FILE *out, const json_t *entry)
 
 	fprintf(out, "%lld  ", (long long)json_integer_value(json_object_get(entry, "process_id")));
 	if (json_is_true(json_object_get(entry, "running")))
-		fputs("running", out);
+		fputs(json_is_true(json_object_get(entry, "paused")) ? "paused" : "running", out);
 	else
 		fprintf(out, "%s, exit code %lld",
 			json_string_value(json_object_get(entry, "ended_by")) ?: "ended",

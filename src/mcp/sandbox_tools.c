@@ -157,6 +157,96 @@ const struct tool tool_sandbox_stop = {
 	.describe = describe_stop,
 	.prepare = prepare_stop,
 	.finish = finish_stop,
+	.at_once = true,
+};
+
+/* ---- sandbox_pause, sandbox_resume ---- */
+
+static const struct schema_field pause_output[] = {
+	{"sandbox_id", "string", "The sandbox", true},
+	{"paused", "boolean", "Whether it is paused now", true},
+	{"already", "boolean", "Whether it was so before", true},
+	{0},
+};
+
+static json_t *describe_pause(const struct mcp_options *options)
+{
+	static const struct schema_field input[] = {SANDBOX_ID_FIELD, {0}};
+
+	(void)options;
+	return schema_tool("sandbox_pause", "Pause a sandbox",
+		"Stops everything that runs in a sandbox, until sandbox_resume. Timeouts of commands and the sandbox's idle time "
+		"stand meanwhile, its life does not. What has been written can be read and processes can be ended; nothing new "
+		"can begin in it, and its files cannot be read or written.",
+		schema_object(input, true), schema_object(pause_output, false), HINT_IDEMPOTENT);
+}
+
+static json_t *describe_resume(const struct mcp_options *options)
+{
+	static const struct schema_field input[] = {SANDBOX_ID_FIELD, {0}};
+
+	(void)options;
+	return schema_tool("sandbox_resume", "Resume a sandbox",
+		"Lets a sandbox go on that sandbox_pause has stopped, from where it stood: commands, contexts and background "
+		"processes run again, and their timeouts with them.", schema_object(input, true),
+		schema_object(pause_output, false), HINT_IDEMPOTENT);
+}
+
+static int ask_plainly(const json_t *arguments, const char *op, struct step *step, struct error *err)
+{
+	static const char *const known[] = {"sandbox_id", NULL};
+
+	return sandbox_ask(arguments, known, json_pack("{s:s}", "op", op), step, err);
+}
+
+static int prepare_pause(const struct mcp_options *options, const json_t *arguments, struct step *step, struct error *err)
+{
+	(void)options;
+	return ask_plainly(arguments, "pause", step, err);
+}
+
+static int prepare_resume(const struct mcp_options *options, const json_t *arguments, struct step *step, struct error *err)
+{
+	(void)options;
+	return ask_plainly(arguments, "resume", step, err);
+}
+
+static json_t *say_paused(const json_t *arguments, const json_t *answer, const char *what)
+{
+	const char *id = sandbox_id_of(arguments);
+	bool already = json_is_true(json_object_get(answer, "already"));
+
+	return sandbox_result(json_pack("{s:s, s:O, s:b}", "sandbox_id", id, "paused", json_object_get(answer, "paused"),
+				      "already", already),
+		"The sandbox %s %s%s.", id, what, already ? " already" : "");
+}
+
+static json_t *finish_pause(const struct mcp_options *options, const json_t *arguments, const json_t *answer,
+	const struct output *kept)
+{
+	(void)options, (void)kept;
+	return say_paused(arguments, answer, "is paused");
+}
+
+static json_t *finish_resume(const struct mcp_options *options, const json_t *arguments, const json_t *answer,
+	const struct output *kept)
+{
+	(void)options, (void)kept;
+	return say_paused(arguments, answer, json_is_true(json_object_get(answer, "already")) ? "runs" : "goes on");
+}
+
+const struct tool tool_sandbox_pause = {
+	.name = "sandbox_pause",
+	.describe = describe_pause,
+	.prepare = prepare_pause,
+	.finish = finish_pause,
+};
+
+const struct tool tool_sandbox_resume = {
+	.name = "sandbox_resume",
+	.describe = describe_resume,
+	.prepare = prepare_resume,
+	.finish = finish_resume,
 };
 
 /* ---- sandbox_list: each is asked, one after the other ---- */
@@ -167,7 +257,7 @@ static json_t *describe_list(const struct mcp_options *options)
 	static const struct schema_field output[] = {
 		{"sandboxes", "object[]",
 			"Each: sandbox_id, root (host, or the name of an image), language where it has one, age_s, idle_s, "
-			"ends_when_idle_s, life_left_s, processes that run",
+			"ends_when_idle_s, life_left_s, paused, processes that run",
 			true},
 		{"not_answering", "string[]", "Ids of those whose supervisor has not answered in 3 seconds", true},
 		{0}};
@@ -210,13 +300,13 @@ static json_t *entry_of(const json_t *info)
 	json_array_foreach(json_object_get(info, "processes"), i, process)
 		if (json_is_true(json_object_get(process, "running")))
 			json_array_append(processes, json_object_get(process, "process"));
-	entry = json_pack("{s:O, s:O, s:O, s:O, s:O, s:O, s:o}", "sandbox_id",
+	entry = json_pack("{s:O, s:O, s:O, s:O, s:O, s:O, s:O, s:o}", "sandbox_id",
 		json_object_get(info, "id"), "root",
 		strcmp(root, "host") == 0 ? json_object_get(info, "root")
 					  : json_object_get(info, "root_path"),
 		"age_s", json_object_get(info, "age_s"), "idle_s", json_object_get(info, "idle_s"),
 		"ends_when_idle_s", json_object_get(info, "idle_limit_s"), "life_left_s",
-		json_object_get(info, "life_left_s"), "processes", processes);
+		json_object_get(info, "life_left_s"), "paused", json_object_get(info, "paused"), "processes", processes);
 	if (*language)
 		json_object_set_new(entry, "language", json_string(language));
 	return entry;
@@ -270,13 +360,14 @@ static json_t *conclude_list(const json_t *state)
 		const char *language = json_string_value(json_object_get(entry, "language"));
 		cleanup_free char *before = text;
 
-		text = xasprintf("%s%s  %s%s%s  %.0f s old, idle for %.0f s of %.0f, %zu running\n", before,
+		text = xasprintf("%s%s  %s%s%s  %.0f s old, idle for %.0f s of %.0f, %zu running%s\n", before,
 			json_string_value(json_object_get(entry, "sandbox_id")),
 			json_string_value(json_object_get(entry, "root")) ?: "", language ? ", " : "",
 			language ?: "", json_number_value(json_object_get(entry, "age_s")),
 			json_number_value(json_object_get(entry, "idle_s")),
 			json_number_value(json_object_get(entry, "ends_when_idle_s")),
-			json_array_size(json_object_get(entry, "processes")));
+			json_array_size(json_object_get(entry, "processes")),
+			json_is_true(json_object_get(entry, "paused")) ? ", paused" : "");
 	}
 	json_array_foreach(silent, i, entry) {
 		cleanup_free char *before = text;

@@ -56,6 +56,7 @@ enum {
 	LINES_PER_TURN = 64, /* then it is seen to what else has come */
 	LISTED_MS = 3000,    /* for a session to describe itself to who lists all */
 	CANCELLED_MS = 15000, /* for a session to end what was cancelled: longer than one takes that can do anything */
+	FETCHED_MAX = 3, /* an image, packages of the system, of a language */
 	END_MS = 800,        /* from the client's end to ours, at most */
 	STATUS_FAILED = 125,
 };
@@ -396,8 +397,11 @@ static bool begin_next_step(struct server *server, struct call *call, const json
 	return another;
 }
 
-/* The image is there now. Returns whether the step that waited for it is queued; else *err says why not. */
-static bool begin_after_pull(struct server *server, struct call *call, struct error *err)
+/*
+ * The image is there now, or the packages. Returns whether the step that waited for them is queued; else *err says why
+ * not. A call may need one after the other.
+ */
+static bool begin_after_fetching(struct server *server, struct call *call, struct error *err)
 {
 	struct step step;
 	int r;
@@ -406,8 +410,10 @@ static bool begin_after_pull(struct server *server, struct call *call, struct er
 		return false;
 	step_init(&step);
 	r = prepare_step(server, call->tool, call->arguments, &step, err);
-	if (r == 0 && step.kind == STEP_PULL)
+	if (r == 0 && step.kind == STEP_PULL && ++call->fetched > FETCHED_MAX)
 		r = error_set(err, 0, "the image %s was fetched, and removed again at once", step.image);
+	if (r == 0 && step.kind == STEP_INSTALL && ++call->fetched > FETCHED_MAX)
+		r = error_set(err, 0, "the packages were installed, and removed again at once");
 	if (r == 0) {
 		call->progress_base = call->progress;
 		call_list_requeue(&server->calls, call, &step);
@@ -426,6 +432,10 @@ static void speak_to_model(struct error *err)
 		{"stop some of them", "sandbox_list shows them, sandbox_stop ends one."},
 		{"(recursive)", "With recursive true, all that is in it is removed, too."},
 		{"ask for all to be replaced", "Give more of what is around it, or replace_all true."},
+		{"session snapshots", "snapshot_list shows those that there are, snapshot_delete removes one."},
+		{"session fork", "sandbox_fork makes a sandbox of it instead."},
+		{"session commit", "Go back to an earlier one (sandbox_restore), or begin with a new sandbox."},
+		{"--storage disk", "Whoever runs the server can give it a disk (NSBOX_STORE)."},
 		{"name the language", "Give language; list_languages shows which there are."},
 	};
 
@@ -445,14 +455,27 @@ static void finish_call(
 	json_t *result = NULL;
 	bool wanted = is_wanted(call);
 
-	if (!answer && (call->step.kind == STEP_ASK || call->step.kind == STEP_CREATE))
+	if (!answer && (call->step.kind == STEP_ASK || call->step.kind == STEP_CREATE || call->step.kind == STEP_SNAPSHOT))
 		speak_to_model(err);
 	if (wanted)
 		result = answer || call->state ? result_of(server, call, answer) : tool_failure(err);
 	/* A session that nobody claims ends: before the client knows of it, or killed in between we would take it away. */
-	if (wanted && answer && call->step.kind == STEP_CREATE)
+	if (wanted && answer && (call->step.kind == STEP_CREATE || call->step.kind == STEP_SNAPSHOT))
 		runner_claim(&call->io);
 	answer_call(server, call, result);
+	call_list_remove(&server->calls, call);
+}
+
+/* An install has failed: the manager's own words are what helps. */
+static void fail_call(struct server *server, struct call *call, const json_t *answer)
+{
+	const json_t *failed = json_object_get(answer, "failed"), *output = json_object_get(answer, "output");
+	struct error err;
+
+	error_set(&err, 0, "%s", json_string_value(json_object_get(failed, "text")) ?: "");
+	error_hint(&err, "%s", json_string_value(json_object_get(failed, "hint")) ?: "");
+	answer_call(server, call,
+		is_wanted(call) ? tool_failure_with(&err, json_string_value(output), json_string_length(output)) : NULL);
 	call_list_remove(&server->calls, call);
 }
 
@@ -479,8 +502,14 @@ static int start_step(struct server *server, struct step *step, struct runner_io
 	switch (step->kind) {
 	case STEP_PULL:
 		return runner_pull(&server->runner, step->image, &server->options->pull_config, ret, err);
+	case STEP_INSTALL:
+		return runner_install(&server->runner, step->id[0] ? NULL : &step->spec, step->id, step->language, step->packages,
+			&server->options->pull_config, ret, err);
 	case STEP_CREATE:
-		return runner_create(&server->runner, &step->spec, &step->options, ret, err);
+		return runner_create(&server->runner, &step->spec, &step->options, step->packages,
+			&server->options->pull_config, ret, err);
+	case STEP_SNAPSHOT:
+		return runner_snapshot(&server->runner, step->request, ret, err);
 	case STEP_ASK:
 		if (runner_ask(step->id, step->request, ret, err) == 0)
 			return 0;
@@ -539,8 +568,10 @@ static void read_call(struct server *server, struct call *call)
 		case RUNNER_RESULT:
 			break;
 		}
-		if (call->step.kind == STEP_PULL) {
-			if (!message || !begin_after_pull(server, call, &err))
+		if (json_is_object(json_object_get(message, "failed"))) {
+			fail_call(server, call, message);
+		} else if (call->step.kind == STEP_PULL || (call->step.kind == STEP_INSTALL && !call->step.id[0])) {
+			if (!message || !begin_after_fetching(server, call, &err))
 				finish_call(server, call, NULL, &err);
 		} else if (!begin_next_step(server, call, message)) {
 			finish_call(server, call, message, &err);

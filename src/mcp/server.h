@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "language/root.h"
+#include "mcp/network.h"
 #include "session/pull.h"
 
 struct config;
@@ -23,6 +24,7 @@ struct mcp_options {
 	char *const *allow_images; /* patterns (fnmatch(3)) of images that a call may name; borrowed, NULL-terminated; NULL: none */
 	struct pull_config pull_config; /* of registries; its file is borrowed */
 	bool allow_pull; /* images that are allowed and not in the store are fetched */
+	struct network_ceiling network; /* owned */
 	const struct config *config; /* what else their sandboxes have; borrowed; NULL: the defaults */
 };
 

@@ -15,6 +15,8 @@ void step_free(struct step *step)
 {
 	spec_free(&step->spec);
 	free(step->image);
+	free(step->language);
+	json_decref(step->packages);
 	json_decref(step->request);
 	*step = (struct step){.kind = STEP_NONE};
 }

@@ -13,7 +13,13 @@ enum step_kind {
 	STEP_NONE,
 	STEP_RUN,    /* `spec` is run: the answer is the object of run_result_to_json */
 	STEP_PULL,   /* `image` is fetched; then the call's step is prepared anew */
-	STEP_CREATE, /* a session of `spec` and `options` is made: the answer is as runner_create has it */
+	/*
+	 * `packages` are installed for the root of `spec`; then the call's step is prepared anew. Or in the session `id`: then
+	 * the answer is what session/install.h says.
+	 */
+	STEP_INSTALL,
+	STEP_CREATE, /* a session of `spec` and `options`, with `packages`, is made: the answer is as runner_create has it */
+	STEP_SNAPSHOT, /* snapshots are asked for `request`: as runner_snapshot has it */
 	STEP_ASK,    /* the session `id` is asked for `request`: the answer is its own (session/session.h) */
 };
 
@@ -21,6 +27,8 @@ struct step {
 	enum step_kind kind;
 	struct spec spec;
 	char *image; /* owned */
+	char *language;   /* of the packages; owned; NULL: they are the system's */
+	json_t *packages; /* their names; owned */
 	struct session_options options;
 	char id[SESSION_ID_SIZE];
 	json_t *request; /* owned */

@@ -18,6 +18,13 @@ static const struct tool *const tools[] = {
 	&tool_sandbox_exec,
 	&tool_sandbox_stop,
 	&tool_sandbox_list,
+	&tool_sandbox_pause,
+	&tool_sandbox_resume,
+	&tool_sandbox_snapshot,
+	&tool_sandbox_fork,
+	&tool_sandbox_restore,
+	&tool_snapshot_list,
+	&tool_snapshot_delete,
 	&tool_write_file,
 	&tool_read_file,
 	&tool_list_files,
@@ -29,6 +36,10 @@ static const struct tool *const tools[] = {
 	&tool_process_input,
 	&tool_process_signal,
 	&tool_process_list,
+	&tool_install_packages,
+	&tool_context_interrupt,
+	&tool_context_restart,
+	&tool_context_list,
 };
 
 const struct tool *tool_find(const char *name)
@@ -57,14 +68,22 @@ json_t *tool_result(const char *text, size_t length, json_t *structured)
 		length, "structuredContent", structured, "isError", 0);
 }
 
+enum { SAID_MAX_BYTES = 40000 };
+
 /* Without structuredContent, which some clients hold against the schema of a success. */
+json_t *tool_failure_with(const struct error *err, const char *said, size_t length)
+{
+	size_t from = length > SAID_MAX_BYTES ? utf8_boundary_after(said, length, length - SAID_MAX_BYTES) : 0, valid_length;
+	cleanup_free char *omitted = from > 0 ? xasprintf("[… %zu bytes left out …]\n", from) : xstrdup("");
+	cleanup_free char *text = xasprintf("%s%s%s%s%s%.*s", err->text, err->hint[0] ? "\n" : "", err->hint, length ? "\n" : "",
+		omitted, (int)(length - from), said ? said + from : "");
+	cleanup_free char *valid = utf8_replace_invalid(text, strlen(text), &valid_length);
+
+	return json_pack("{s:[{s:s, s:s%}], s:b}", "content", "type", "text", "text", valid, valid_length,
+		"isError", 1);
+}
+
 json_t *tool_failure(const struct error *err)
 {
-	cleanup_free char *text =
-		err->hint[0] ? xasprintf("%s\n%s", err->text, err->hint) : xstrdup(err->text);
-	size_t length;
-	cleanup_free char *valid = utf8_replace_invalid(text, strlen(text), &length);
-
-	return json_pack("{s:[{s:s, s:s%}], s:b}", "content", "type", "text", "text", valid, length,
-		"isError", 1);
+	return tool_failure_with(err, NULL, 0);
 }

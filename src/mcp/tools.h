@@ -37,7 +37,7 @@ struct tool {
 	/*
 	 * `arguments` is an object; *step is STEP_NONE, with what the configuration says of runs in its spec. Returns 0 with
 	 * *step; or -1: *err says which argument is wrong, what was expected and what came, or why it cannot be. After a
-	 * STEP_PULL this is called again.
+	 * STEP_PULL or STEP_INSTALL this is called again.
 	 */
 	int (*prepare)(const struct mcp_options *options, const json_t *arguments,
 		struct step *step, struct error *err);
@@ -53,13 +53,19 @@ struct tool {
 	 */
 	char *(*cold_language)(const json_t *arguments, const struct spec *spec);
 	enum tool_answers answers;
+	bool at_once;	/* does not wait for what its sandbox has been asked for before */
 	bool runs_code; /* its steps take their turn: at most parallel_max at one time */
 };
 
 extern const struct tool tool_execute_code, tool_list_languages, tool_test_sandbox;
-extern const struct tool tool_sandbox_initialize, tool_sandbox_exec, tool_sandbox_stop, tool_sandbox_list;
+extern const struct tool tool_sandbox_initialize, tool_sandbox_exec, tool_sandbox_stop, tool_sandbox_list,
+	tool_install_packages;
+extern const struct tool tool_sandbox_pause, tool_sandbox_resume;
+extern const struct tool tool_sandbox_snapshot, tool_sandbox_fork, tool_sandbox_restore, tool_snapshot_list,
+	tool_snapshot_delete;
 extern const struct tool tool_write_file, tool_read_file, tool_list_files, tool_edit_file, tool_move_file,
 	tool_delete_file, tool_make_directory;
+extern const struct tool tool_context_interrupt, tool_context_restart, tool_context_list;
 extern const struct tool tool_process_output, tool_process_input, tool_process_signal, tool_process_list;
 
 /* The tool of that name, or NULL. */
@@ -73,5 +79,8 @@ json_t *tool_result(const char *text, size_t length, json_t *structured);
 
 /* A CallToolResult that says that there was no run, and what to do. */
 json_t *tool_failure(const struct error *err);
+
+/* The same, and behind it what another program said of it (UTF-8), of which a long beginning is left out. */
+json_t *tool_failure_with(const struct error *err, const char *said, size_t length);
 
 #endif

@@ -41,7 +41,7 @@ test("the agent's memory", async () => {
 	});
 	assert.ok(text(first).includes(earlier));
 	assert.ok(!text(first).includes('NSBOX_TEST_CANARY'));
-	const running = server.run({ language: 'python', code: `kept = "${source}"\nimport time\ntime.sleep(60)`, args: [marker] });
+	const running = server.run({ language: 'python', code: `kept = "${source}"\nimport time\ntime.sleep(200)`, args: [marker], timeout: 250 });
 	const ended = assert.rejects(running);
 	await until('the second call', () => withMarker(marker).length === 1);
 	const [payload] = withMarker(marker);

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { after, describe, test } from 'node:test';
-import { Sandbox, connectTools, session } from './sandboxes.mjs';
+import { after, describe } from 'node:test';
+import { Sandbox, connectTools, session, test } from './sandboxes.mjs';
 
 const server = await connectTools();
 after(server.close);
@@ -25,8 +25,8 @@ const withSandbox = (title, body, args) => test(title, async () => {
 	await box.stop();
 });
 
-// Half a minute's work for two processors, which need not be done twice.
-const megabytes = process.getuid() === 0 ? 200 : 20;
+// Ten seconds' work for two processors, which need not be done twice.
+const megabytes = process.getuid() === 0 ? 60 : 20;
 
 describe('files', { concurrency: 4 }, () => {
 	withSandbox(`${megabytes} MB are written and read in pieces`, async box => {
@@ -144,18 +144,21 @@ describe('files', { concurrency: 4 }, () => {
 		await box.list('/', { recursive: true, limit: 10000 });
 	});
 
-	withSandbox('a directory of 50 000 entries, and a tree that is deep', async box => {
+	withSandbox('a directory of 50 000 entries', async box => {
 		await box.output({ language: 'python', code: 'import os\nos.mkdir("many")\nfor i in range(50000):\n    open(f"many/{i:05}", "w").close()\n' });
 		for (const [limit, count] of [[undefined, 1000], [1, 1], [10000, 10000]]) {
 			const begin = performance.now(), { entries, truncated } = await box.list('many', { limit });
 			assert.equal(entries.length, count);
 			assert.equal(new Set(entries.map(entry => entry.name)).size, count);
 			assert.equal(truncated, true);
-			assert.ok(performance.now() - begin < 10000);
+			assert.ok(performance.now() - begin < 60000);
 		}
 		await refused(box, 'list_files', { path: 'many', limit: 10001 }, /limit: expected/);
 		await refused(box, 'delete_file', { path: 'many' }, /not empty/);
 		assert.equal((await box.tool('delete_file', { path: 'many', recursive: true })).removed, 50001);
+	});
+
+	withSandbox('a tree that is deep', async box => {
 		await box.output({ language: 'python', code: 'import os\nfor i in range(3000):\n    os.mkdir("d")\n    os.chdir("d")\n' });
 		const { entries, truncated } = await box.list('/workspace', { recursive: true, limit: 10000 });
 		assert.ok(truncated && entries.length >= 200 && entries.every(entry => /^d(\/d)*$/.test(entry.name)), `${entries.length}`);

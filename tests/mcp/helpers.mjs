@@ -3,7 +3,7 @@
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -13,8 +13,10 @@ import { Conversation } from './schema.mjs';
 
 // Every tool, in the order in which tools/list has them.
 export const toolNames = ['execute_code', 'list_languages', 'test_sandbox', 'sandbox_initialize', 'sandbox_exec', 'sandbox_stop',
-	'sandbox_list', 'write_file', 'read_file', 'list_files', 'edit_file', 'move_file', 'delete_file', 'make_directory',
-	'process_output', 'process_input', 'process_signal', 'process_list'];
+	'sandbox_list', 'sandbox_pause', 'sandbox_resume',
+	'sandbox_snapshot', 'sandbox_fork', 'sandbox_restore', 'snapshot_list', 'snapshot_delete', 'write_file', 'read_file', 'list_files', 'edit_file', 'move_file', 'delete_file', 'make_directory',
+	'process_output', 'process_input', 'process_signal', 'process_list', 'install_packages',
+	'context_interrupt', 'context_restart', 'context_list'];
 
 export const nsbox = process.env.NSBOX;
 if (!nsbox)
@@ -34,9 +36,21 @@ after(() => servers.forEach(pid => {
 const conversations = [];
 after(() => assert.deepEqual(conversations.flatMap(one => one.errors), [], 'messages against the schema of their revision'));
 
+// A process that a test is to end, and that ends with the file in any case.
+export const endsWithFile = pid => servers.add(pid);
+
 export function newConversation() {
 	conversations.push(new Conversation());
 	return conversations.at(-1);
+}
+
+// Requests of a client of an SDK wait for as long as a slow machine may need, and not for the minute that is its own idea.
+export function makePatient(client) {
+	const request = client.request.bind(client), patience = { timeout: 240000 };
+	// The newer SDK has no schema between the request and the options.
+	client.request = (message, ...rest) => rest.length > 1 || typeof rest[0]?.parse === 'function'
+		? request(message, rest[0], { ...patience, ...rest[1] }) : request(message, { ...patience, ...rest[0] });
+	return client;
 }
 
 // Lets the conversation see what goes through a transport of an SDK. To be called before connect.
@@ -61,16 +75,18 @@ export function watchTransport(transport, conversation) {
 export const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
 export const newMarker = () => 'marker-' + randomBytes(8).toString('hex');
 
-// A connected client of the SDK. `errors` collects what it found wrong with the stream.
-export async function connect({ args = [], env = {} } = {}) {
+// A connected client of the SDK. `errors` collects what it found wrong with the stream. `wrapper` is a command that
+// executes the server.
+export async function connect({ args = [], env = {}, wrapper = [] } = {}) {
+	const [command, ...rest] = [...wrapper, nsbox, 'mcp', ...args];
 	const transport = new StdioClientTransport({
-		command: nsbox,
-		args: ['mcp', ...args],
+		command,
+		args: rest,
 		env: { ...process.env, ...env },
 		stderr: 'pipe',
 	});
 	watchTransport(transport, newConversation());
-	const client = new Client({ name: 'nsbox-tests', version: '1' });
+	const client = makePatient(new Client({ name: 'nsbox-tests', version: '1' }));
 	const errors = [];
 	client.onerror = error => errors.push(error);
 	await client.connect(transport);
@@ -90,6 +106,9 @@ export async function connect({ args = [], env = {} } = {}) {
 }
 
 export const text = result => result.content.map(part => part.text).join('');
+
+export const callOf = (id, args, _meta) =>
+	({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'execute_code', arguments: args, _meta } });
 
 // A server that is spoken to in raw lines.
 export class RawServer {
@@ -134,11 +153,15 @@ export class RawServer {
 	}
 
 	// The next message; fails when none comes.
-	async read(ms = 10000) {
-		const line = this.lines.length ? this.lines.shift() : await Promise.race([
-			new Promise(resolve => this.waiting.push(resolve)),
-			sleep(ms).then(() => { throw new Error('no message came; stderr: ' + this.stderr); }),
-		]);
+	async read(ms = 60000) {
+		const line = this.lines.length ? this.lines.shift() : await new Promise((resolve, reject) => {
+			// One that goes on after the answer would keep the file from ending.
+			const timer = setTimeout(() => reject(new Error('no message came; stderr: ' + this.stderr)), ms);
+			this.waiting.push(line => {
+				clearTimeout(timer);
+				resolve(line);
+			});
+		});
 		const message = JSON.parse(line);
 		this.conversation.received(message);
 		return message;
@@ -149,8 +172,13 @@ export class RawServer {
 		return this.read();
 	}
 
+	// Several messages at once: the server has read all of them before it does anything about the last.
+	writeTogether(...messages) {
+		this.write(messages.map(message => JSON.stringify(message) + '\n').join(''));
+	}
+
 	call(id, args, meta) {
-		this.write({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'execute_code', arguments: args, _meta: meta } });
+		this.write(callOf(id, args, meta));
 	}
 
 	async stop() {
@@ -210,15 +238,64 @@ export const withMarker = marker => pids().filter(pid => {
 	return words.includes(marker) && processOf(pid)?.state !== 'Z';
 });
 
-// Waits until condition() is true; returns how long that took.
-export async function until(what, condition, ms = 10000) {
+// Ends what the processes with the marker wait for, so that they go on: a program that a test lets go, and no timer. A shell
+// says nothing of a child that ended by this signal.
+export const letGo = marker => withMarker(marker).flatMap(descendants).forEach(({ pid }) => process.kill(pid, 'SIGPIPE'));
+
+// Waits until condition() is true; returns how long that took. What is waited for comes soon, or never: the time is for a
+// machine that has a lot else to do, and shorter than what the tests' programs would run by themselves.
+export async function until(what, condition, ms = 30000) {
 	const start = performance.now();
-	while (!condition()) {
+	while (!await condition()) {
 		if (performance.now() - start > ms)
 			throw new Error(`not within ${ms} ms: ${what}`);
 		await sleep(5);
 	}
 	return performance.now() - start;
+}
+
+// Waits until the process has used no processor time for half a second: then it waits for something.
+export async function settled(pid) {
+	const ticks = () => readProc(pid, 'stat').split(') ')[1].split(' ').slice(11, 13).reduce((sum, number) => sum + Number(number), 0);
+	const end = performance.now() + 60000;
+	for (let before = ticks(); ; before = ticks()) {
+		await sleep(500);
+		if (ticks() === before)
+			return;
+		assert.ok(performance.now() < end, `${before} ticks of processor time, and then ${ticks()}: it spins`);
+	}
+}
+
+// A result of run(seconds), its time limit, whose program came(result) as far as the test wants it to before that ended it: a
+// busy machine gets more time.
+export async function timedOut(run, came) {
+	for (const seconds of [0.7, 3, 10, 30]) {
+		const result = await run(seconds);
+		assert.equal(result.structuredContent.ended_by, 'timeout');
+		if (came(result) || seconds === 30)
+			return { result, seconds };
+	}
+}
+
+// How many times slower than it could be the machine is at this moment, by what it takes to start processes.
+function slowness() {
+	const begin = performance.now();
+	for (let i = 0; i < 10; i++)
+		spawnSync('true');
+	return Math.max(1, (performance.now() - begin) / 50);
+}
+
+// That something takes at most `ms` on a machine that does nothing else: measure() returns how long it took, and the best
+// of some times counts.
+export async function assertQuick(ms, measure) {
+	const seen = [];
+	for (let i = 0; i < 5; i++) {
+		const took = await measure();
+		seen.push(`${took.toFixed()} ms, the machine ${slowness().toFixed(1)} times slower`);
+		if (took < ms * slowness())
+			return;
+	}
+	assert.fail(`more than ${ms} ms: ${seen.join('; ')}`);
 }
 
 // A program that runs until it is killed, with a child and a grandchild in other sessions.
@@ -229,7 +306,7 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
 for i in range(2):
     if os.fork() == 0:
         os.setsid()
-print("up", flush=True)
+os.write(1, b"up\\n") # whole, though four write at a time
 while True:
     time.sleep(1)
 `;

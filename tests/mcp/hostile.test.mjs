@@ -4,9 +4,9 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, describe, test } from 'node:test';
+import { after, describe } from 'node:test';
 import { alive, descendants, processOf, sleep, text, until } from './helpers.mjs';
-import { connectTools, session } from './sandboxes.mjs';
+import { connectTools, session, test } from './sandboxes.mjs';
 
 const server = await connectTools({ args: ['--max-sessions', '200', '--max-parallel', '64'] });
 const witness = await server.initialize();
@@ -16,7 +16,7 @@ const supervisorOf = id => JSON.parse(session('ls', '--json')).find(entry => ent
 const kib = (pid, key) => Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(new RegExp(`^${key}:\\s+(\\d+)`, 'm'))[1]);
 
 // Each tool once, whatever comes of it; fails where that takes longer than `ms`. Returns the texts.
-async function everyTool(box, path, ms = 10000) {
+async function everyTool(box, path, ms = 100000) {
 	const asked = [
 		['read_file', { path }],
 		['write_file', { path, content: 'x' }],
@@ -27,8 +27,8 @@ async function everyTool(box, path, ms = 10000) {
 		['move_file', { path, destination: `${path}.moved`, overwrite: true }],
 		['move_file', { path: `${path}.moved`, destination: path, overwrite: true }],
 		['make_directory', { path: `${path}/sub` }],
-		['sandbox_exec', { command: 'echo ran', timeout: 5 }],
-		['sandbox_exec', { code: 'echo ran', language: 'bash', timeout: 5 }],
+		['sandbox_exec', { command: 'echo ran', timeout: 20 }],
+		['sandbox_exec', { code: 'echo ran', language: 'bash', timeout: 20 }],
 		['process_list', {}],
 		['delete_file', { path, recursive: true }],
 	];
@@ -40,12 +40,12 @@ async function everyTool(box, path, ms = 10000) {
 
 // A hostile program, and what is asked of the tools meanwhile. Others see nothing of it, and what it was in ends when it is told to.
 const hostile = (title, { start, ask = box => everyTool(box, 'file'), args, run = 'background' }) => test(title, async () => {
-	const box = await server.initialize({ timeout: 20, ...args }), pid = supervisorOf(box.id);
+	const box = await server.initialize({ timeout: 200, ...args }), pid = supervisorOf(box.id);
 	const all = [processOf(pid)];
 	if (run === 'background')
 		await box.background(start);
 	else
-		await call('sandbox_exec', { sandbox_id: box.id, command: start, timeout: 5 });
+		await call('sandbox_exec', { sandbox_id: box.id, command: start, timeout: 60 });
 	await sleep(300);
 	await ask(box);
 	const begin = performance.now();
@@ -53,13 +53,13 @@ const hostile = (title, { start, ask = box => everyTool(box, 'file'), args, run 
 	await witness.write(box.id, title);
 	assert.equal(await witness.read(box.id), title);
 	await server.client.ping();
-	assert.ok(performance.now() - begin < 10000, `others waited for ${performance.now() - begin} ms`);
+	assert.ok(performance.now() - begin < 60000, `others waited for ${performance.now() - begin} ms`);
 	if (processOf(pid)) {
 		assert.ok(kib(pid, 'VmHWM') < 64 << 10, `the supervisor has had ${kib(pid, 'VmHWM')} KiB`);
 		all.push(...descendants(pid));
 		await call('sandbox_stop', { sandbox_id: box.id });
 	}
-	await until('its end', () => alive(all).length === 0, 5000);
+	await until('its end', () => alive(all).length === 0);
 });
 
 const python = code => ['python3', '-c', code];
@@ -76,13 +76,13 @@ describe('what the code does, while each tool is asked', { concurrency: 3 }, () 
 	hostile('forks without end', { start: ':(){ :|:& };:; wait',
 		ask: async box => {
 			for (let i = 0; i < 3; i++)
-				await everyTool(box, 'file', 30000);
+				await everyTool(box, 'file');
 		} });
 	hostile('leaves no process for anybody else', { start: python('import os, time\nwhile True:\n    try:\n        if os.fork() == 0:\n            time.sleep(60)\n    except OSError:\n        time.sleep(0.01)'),
 		ask: async box => {
 			const inside = () => descendants(supervisorOf(box.id)).length;
-			await until('all processes that there may be', () => inside() > 200, 20000);
-			const answers = await everyTool(box, 'file', 30000);
+			await until('all processes that there may be', () => inside() > 200);
+			const answers = await everyTool(box, 'file');
 			// Whether ours come under the same limit depends on who holds it.
 			assert.ok(answers.every(answer => !/could not be made/.test(answer)) || /^read_file: .*could not be made/.test(answers[0]), answers.join('\n'));
 		} });
@@ -107,12 +107,12 @@ describe('what the code does, while each tool is asked', { concurrency: 3 }, () 
 	hostile('makes a FIFO of every name', { start: python('import os\nwhile True:\n    for name in ("file", "file.moved", "exec_2.sh", "exec_3.sh", "exec_4.sh", "exec_5.sh", "exec_6.sh", "exec_7.sh", "exec_8.sh", "file/sub"):\n        try:\n            os.mkfifo(name)\n        except FileExistsError:\n            try: os.unlink(name); os.mkfifo(name)\n            except OSError: pass\n        except OSError: pass'),
 		ask: async box => {
 			for (let i = 0; i < 5; i++)
-				await everyTool(box, 'file', 30000);
+				await everyTool(box, 'file');
 		} });
 	hostile('opens the ends of FIFOs that the tools come to', { start: 'mkfifo /tmp/f; while :; do ln -sf /tmp/f file; echo x >file & cat file >/dev/null & sleep 0.01; done',
 		ask: async box => {
 			for (let i = 0; i < 5; i++)
-				await everyTool(box, 'file', 30000);
+				await everyTool(box, 'file');
 		} });
 	hostile('exchanges directories and links', { start: python(`
 import os
@@ -144,15 +144,14 @@ assert libc.ptrace(16, 1, 0, 0) == -1
 assert libc.setns(os.open("/proc/self/ns/mnt", os.O_RDONLY), 0) == -1
 open("refused", "w").write("all")
 `), run: 'background', ask: async box => {
-		for (let i = 0; i < 50 && (await box.tool('process_list')).processes[0].running; i++)
-			await sleep(100);
+		await until('its end', async () => !(await box.tool('process_list')).processes[0].running);
 		assert.equal(await box.read('refused'), 'all');
 		await everyTool(box, 'file');
 	} });
 	hostile('sends signals to everything', { start: python('import os, signal, time\nopen("begun", "w")\nfor number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGUSR1, 33, signal.SIGKILL):\n    try: os.kill(-1, number)\n    except OSError: pass'),
 		ask: async box => {
 			const [{ process_id }] = (await box.tool('process_list')).processes;
-			const { running, ended_by } = await box.tool('process_output', { process_id, wait: 5 });
+			const { running, ended_by } = await box.tool('process_output', { process_id, wait: 30 });
 			assert.equal(await box.read('begun'), '');
 			const answers = await everyTool(box, 'file');
 			assert.ok(answers.some(answer => answer.startsWith('sandbox_exec: ran')), answers.join('\n'));
@@ -168,13 +167,13 @@ while True:
                 try: os.kill(int(name), number)
                 except OSError: pass
 `), ask: async box => {
-		const answers = await everyTool(box, 'file', 30000);
+		const answers = await everyTool(box, 'file');
 		assert.ok(answers.length === 13);
 	} });
 	hostile('eats all memory', { args: { memory_limit: '100m' }, start: 'while :; do python3 -c "x = bytearray(1 << 30)"; done & while :; do head -c 80M /dev/zero | tail -c 80M >/dev/null; done',
 		ask: async box => {
 			for (let i = 0; i < 3; i++)
-				await everyTool(box, 'file', 30000);
+				await everyTool(box, 'file');
 		} });
 	hostile('holds on to what ends', { start: 'trap "" TERM HUP INT; (setsid sleep 1000 &) ; exec 3<>/dev/pts/ptmx; while :; do sleep 1; done' });
 });

@@ -10,7 +10,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { connect, nsbox, sleep, text } from './helpers.mjs';
+import { connect, nsbox, sleep, text, until } from './helpers.mjs';
 
 const busybox = ['/usr/bin/busybox', '/bin/busybox'].find(existsSync);
 const skip = !busybox ? 'busybox is not installed'
@@ -109,11 +109,10 @@ test('an image is fetched during a call: progress, other calls meanwhile, an end
 	const told = [];
 	const far = server.run({ language: 'far', code: 'echo there' }, { onprogress: progress => told.push(progress) });
 	assert.equal((await server.run({ language: 'toy', code: 'echo meanwhile' })).structuredContent.stdout, 'meanwhile\n');
-	await sleep(2500);
+	await until('progress', () => told.length >= 2);
 	release();
 	const { structuredContent: run } = await far;
 	assert.deepEqual([run.stdout, run.root], ['there\n', `${remote}:latest`]);
-	assert.ok(told.length >= 2, JSON.stringify(told));
 	assert.match(told[0].message, new RegExp(`fetching the image ${remote}`));
 	assert.deepEqual(server.errors, []);
 	await server.close();

@@ -21,9 +21,9 @@ async function busyServer(options) {
 	return { server, marker, all };
 }
 
-async function allGone({ marker, all }, ms = 1000) {
+async function allGone({ marker, all }) {
 	try {
-		await until('end of everything', () => alive(all).length === 0 && withMarker(marker).length === 0, ms);
+		await until('end of everything', () => alive(all).length === 0 && withMarker(marker).length === 0);
 	} catch (error) {
 		throw new Error(`${error.message}: ${alive(all).map(process => `${process.pid} ${process.name}`).join(', ')}`);
 	}
@@ -125,7 +125,7 @@ test('kill -9 of a supervisor: its call is answered, the others go on', async ()
 	const answer = await busy.server.read();
 	assert.equal(answer.result.isError, true);
 	assert.match(answer.result.content[0].text, /supervisor/);
-	await until('end of that sandbox', () => alive(below).length === 0, 1000);
+	await until('end of that sandbox', () => alive(below).length === 0);
 	assert.equal(withMarker(busy.marker).length, 8);
 	busy.server.call(9, { language: 'bash', code: 'echo still here' });
 	assert.equal((await busy.server.read()).result.structuredContent.stdout, 'still here\n');
@@ -141,7 +141,7 @@ test('kill -9 of the client, while another process holds our input open', async 
 	const client = spawn('bash', ['-c', 'coproc { exec "$0" mcp >/dev/null; }; exec 3>&"${COPROC[1]}"; echo "$1" >&3; sleep 30 & echo $!; wait', nsbox, call],
 		{ stdio: ['ignore', 'pipe', 'ignore'] });
 	const [holder] = await once(client.stdout, 'data');
-	await until('the call', () => withMarker(marker).length === 4, 60000);
+	await until('the call', () => withMarker(marker).length === 4);
 	const all = descendants(client.pid).filter(process => process.name !== 'sleep');
 	client.kill('SIGKILL');
 	try {
@@ -158,7 +158,7 @@ test("kill -9 of the SDK's client", async () => {
 		const server = await connect();
 		server.run({ language: 'python', code: stubborn, args: ['${marker}'] });`;
 	const client = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'ignore' });
-	await until('the call', () => withMarker(marker).length === 4, 60000);
+	await until('the call', () => withMarker(marker).length === 4);
 	const all = descendants(client.pid);
 	client.kill('SIGKILL');
 	await allGone({ marker, all });
@@ -168,7 +168,7 @@ test("the SDK's client closes, with calls in flight", async () => {
 	const server = await connect();
 	const marker = newMarker();
 	const call = assert.rejects(server.run({ language: 'python', code: stubborn, args: [marker] }));
-	await until('the call', () => withMarker(marker).length === 4, 60000);
+	await until('the call', () => withMarker(marker).length === 4);
 	const all = [processOf(server.pid), ...descendants(server.pid)];
 	const gone = allGone({ marker, all });
 	await server.close();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Sandboxes that last, for the suites about them: all are in a runtime folder of the file's own, and gone after its tests.
 
-import { execFileSync } from 'node:child_process';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import assert from 'node:assert/strict';
-import { after } from 'node:test';
+import { after, test as plainTest } from 'node:test';
 import { connect, nsbox, text } from './helpers.mjs';
 
 export const runtime = mkdtempSync(`${tmpdir()}/nsbox-runtime.`);
@@ -15,8 +16,29 @@ after(() => {
 	rmSync(runtime, { recursive: true });
 });
 
+// The ids of the sandboxes that the test made which runs.
+const made = new AsyncLocalStorage();
+
+// node's own, but that a test that failed leaves no sandbox: others count what lives, and would fail for it.
+export function test(name, ...rest) {
+	const run = rest.pop();
+	return plainTest(name, ...rest, context => made.run([], async () => {
+		try {
+			await run(context);
+		} catch (error) {
+			made.getStore().filter(id => sockets().includes(id)).forEach(id => spawnSync(nsbox, ['session', 'stop', id]));
+			throw error;
+		}
+	}));
+}
+
 // `nsbox session …`: what it prints.
-export const session = (...args) => execFileSync(nsbox, ['session', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+export function session(...args) {
+	const output = execFileSync(nsbox, ['session', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+	if (args[0] === 'new')
+		made.getStore()?.push(output.trim());
+	return output;
+}
 
 // The sockets of sessions that there are.
 export function sockets() {
@@ -46,7 +68,11 @@ export async function connectTools(options) {
 			assert.equal(result.isError, true, `${name} ${JSON.stringify(args).slice(0, 200)}: ${text(result).slice(0, 500)}`);
 			return text(result);
 		},
-		initialize: async args => new Sandbox(tool, (await tool('sandbox_initialize', args ?? {})).sandbox_id),
+		initialize: async args => {
+			const { sandbox_id } = await tool('sandbox_initialize', args ?? {});
+			made.getStore()?.push(sandbox_id);
+			return new Sandbox(tool, sandbox_id);
+		},
 	};
 }
 

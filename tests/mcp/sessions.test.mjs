@@ -4,9 +4,9 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
-import { after, describe, test } from 'node:test';
+import { after, describe } from 'node:test';
 import { alive, descendants, newMarker, processOf, sleep, stubborn, text, until, withMarker } from './helpers.mjs';
-import { Sandbox, connectTools, session, sockets } from './sandboxes.mjs';
+import { Sandbox, connectTools, runtime, session, sockets, test } from './sandboxes.mjs';
 
 const MANY = ['--max-sessions', '200', '--max-parallel', '64'];
 const server = await connectTools({ args: MANY });
@@ -17,16 +17,33 @@ const supervisorOf = id => JSON.parse(session('ls', '--json')).find(entry => ent
 const run = (box, code, more) => box.exec({ language: 'python', code, ...more });
 const sandboxes = async () => (await tool('sandbox_list')).sandboxes.map(entry => entry.sandbox_id);
 
-// What there is on the host of sandboxes that do not live: mounts, and folders of their files.
+const ID_LENGTH = 32;
+
+// What is in a process's output from the offset on: until it matches, or the process has ended.
+async function output(box, process_id, offset, pattern) {
+	for (let all = ''; ;) {
+		const part = await box.tool('process_output', { process_id, offset, wait: 30 });
+		all += part.output;
+		offset = part.next_offset;
+		if (pattern?.test(all) || !part.running)
+			return { ...part, output: all };
+		assert.ok(part.output || !pattern, `${all} and nothing more`);
+	}
+}
+
+// What there is on the host of sandboxes that do not live: mounts, and folders, whose names begin with the sandbox's id.
 function leftovers() {
-	const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n').filter(line => line.includes('nsbox'));
+	const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
+		.filter(line => [runtime, process.env.NSBOX_STORE].some(place => line.includes(place)));
 	try {
 		const live = sockets();
-		return [...mounts, ...readdirSync(`${process.env.NSBOX_STORE}/sessions`).filter(id => !live.includes(id))];
+		return [...mounts, ...readdirSync(`${process.env.NSBOX_STORE}/sessions`).filter(name => !live.includes(name.slice(0, ID_LENGTH)))];
 	} catch {
 		return mounts;
 	}
 }
+
+const nothingLeft = () => until('no folder and no mount', () => leftovers().length === 0).catch(() => assert.deepEqual(leftovers(), []));
 
 describe('whose', { concurrency: 4 }, () => {
 	test('ids that are none, and of what has ended', async () => {
@@ -62,13 +79,13 @@ describe('whose', { concurrency: 4 }, () => {
 	});
 
 	test('it ends when nobody has used it for its time, and not while somebody does', async () => {
-		const [box, used] = await Promise.all([initialize({ ttl: 1 }), initialize({ ttl: 1 })]);
-		const end = performance.now() + 2500;
-		while (performance.now() < end)
+		// Between two calls a busy machine may let some seconds pass.
+		const ttl = 6, [box, used] = await Promise.all([initialize({ ttl: 2 }), initialize({ ttl })]), begin = performance.now();
+		while (sockets().includes(box.id) || performance.now() - begin < ttl * 1200)
 			await used.exec('sleep 0.2');
-		assert.equal((await used.exec('sleep 1.5; echo there')).stdout, 'there\n');
+		assert.equal((await used.exec(`sleep ${ttl * 1.2}; echo there`)).stdout, 'there\n');
 		assert.match(await failure('sandbox_exec', { sandbox_id: box.id, command: 'true' }), gone);
-		await until('its end', () => !sockets().includes(used.id), 5000);
+		await until('its end', () => !sockets().includes(used.id));
 	});
 });
 
@@ -137,14 +154,13 @@ describe('at one time', { concurrency: 3 }, () => {
 	test('cancel, a time limit and too much memory end one call, with all that it started', async () => {
 		const box = await initialize({ memory_limit: '200m' }), marker = newMarker(), abort = new AbortController();
 		const kept = await box.background(`exec -a ${marker}-kept sleep 60`);
-		const late = box.exec({ language: 'python', code: stubborn, args: [marker + 2], timeout: 1.5 });
-		const call = box.tool('sandbox_exec', { language: 'python', code: stubborn, args: [marker + 1] }, { signal: abort.signal });
+		const late = box.exec({ language: 'python', code: stubborn, args: [marker + 2], timeout: 10 });
+		const call = box.tool('sandbox_exec', { language: 'python', code: stubborn, args: [marker + 1], timeout: 200 }, { signal: abort.signal });
 		const aborted = assert.rejects(call);
 		await until('the call', () => withMarker(marker + 1).length === 4);
 		abort.abort();
 		await aborted;
-		const ms = await until('the end of the cancelled call', () => withMarker(marker + 1).length === 0, 3000);
-		assert.ok(ms < 2000, `${ms} ms`);
+		await until('the end of the cancelled call', () => withMarker(marker + 1).length === 0);
 		const { ended_by, stdout } = await late;
 		assert.equal(ended_by, 'timeout');
 		assert.match(stdout, /up/);
@@ -161,13 +177,11 @@ describe('at one time', { concurrency: 3 }, () => {
 		const box = await initialize();
 		await box.write('page', 'hello from inside');
 		const process_id = await box.background('exec python3 -u -m http.server 8123 --bind 127.0.0.1');
-		const first = await box.tool('process_output', { process_id, wait: 20 });
-		assert.match(first.output, /Serving HTTP/);
+		const first = await output(box, process_id, 0, /Serving HTTP.*\n/);
 		assert.equal(first.running, true);
 		const { stdout } = await run(box, 'import urllib.request\nprint(urllib.request.urlopen("http://127.0.0.1:8123/page").read().decode())');
 		assert.equal(stdout, 'hello from inside\n');
-		const second = await box.tool('process_output', { process_id, offset: first.next_offset, wait: 20 });
-		assert.match(second.output, /"GET \/page HTTP\/1\.1" 200/);
+		const second = await output(box, process_id, first.next_offset, /"GET \/page HTTP\/1\.1" 200.*\n/);
 		assert.doesNotMatch(second.output, /Serving/);
 		const begin = performance.now();
 		const third = await box.tool('process_output', { process_id, offset: second.next_offset, wait: 0.5 });
@@ -189,23 +203,15 @@ describe('at one time', { concurrency: 3 }, () => {
 		let offset = 0;
 		for (const line of ['one', '\u{1f600} two', '']) {
 			await box.tool('process_input', { process_id, text: `${line}\n` });
-			const { output, next_offset } = await box.tool('process_output', { process_id, offset, wait: 20 });
-			assert.equal(output, `<${line}>\n`);
-			offset = next_offset;
+			const said = await output(box, process_id, offset, /\n/);
+			assert.equal(said.output, `<${line}>\n`);
+			offset = said.next_offset;
 		}
 		await box.tool('process_input', { process_id, text: 'last', close: true });
-		const { output, ended_by, exit_code } = await (async () => {
-			for (let all = ''; ;) {
-				const part = await box.tool('process_output', { process_id, offset, wait: 20 });
-				all += part.output;
-				offset = part.next_offset;
-				if (!part.running)
-					return { ...part, output: all };
-			}
-		})();
-		assert.deepEqual([output, ended_by, exit_code], ['over\n', 'exited', 0]);
+		const last = await output(box, process_id, offset);
+		assert.deepEqual([last.output, last.ended_by, last.exit_code], ['over\n', 'exited', 0]);
 		assert.match(await failure('process_input', { sandbox_id: box.id, process_id, text: 'x' }), /ended|closed/);
-		const closed = await box.background('sleep 20');
+		const closed = await box.background('sleep 250');
 		assert.match(await failure('process_input', { sandbox_id: box.id, process_id: closed, text: 'x' }), /input/);
 		await box.stop();
 	});
@@ -229,10 +235,10 @@ describe('at one time', { concurrency: 3 }, () => {
 			}
 		}));
 		assert.ok(last >= count);
-		const { ended_by } = await box.tool('process_output', { process_id: last, offset: 100, wait: 10 });
+		const { ended_by } = await box.tool('process_output', { process_id: last, offset: 100, wait: 60 });
 		assert.equal(ended_by, 'exited');
-		await until('the end of all', () => descendants(pid).filter(process => process.state !== 'Z').length <= 2, 5000);
-		assert.deepEqual(descendants(pid).filter(process => process.state === 'Z'), []);
+		// Those that were just killed are zombies until the first process comes to them.
+		await until('the end of all', () => descendants(pid).length === 1).catch(() => assert.deepEqual(descendants(pid), []));
 		const processes = (await box.output('cat /proc/[0-9]*/comm')).trim().split('\n');
 		assert.ok(processes.length <= 3, processes.join(' ')); // the first, the command's keeper, cat
 		assert.ok((await box.tool('process_list')).processes.length <= 48);
@@ -252,12 +258,12 @@ describe('kill -9', () => {
 		await until('both', () => withMarker(`${marker}-back`).length + withMarker(`${marker}-wait`).length === 2);
 		process.kill(killed.pid, 'SIGKILL');
 		await waiting;
-		await until('the end of what was waited for', () => withMarker(`${marker}-wait`).length === 0, 3000);
-		const again = new Sandbox(tool, box.id), { output, running } = await again.tool('process_output', { process_id });
-		assert.deepEqual([output, running], ['begun\n', true]);
+		await until('the end of what was waited for', () => withMarker(`${marker}-wait`).length === 0);
+		const again = new Sandbox(tool, box.id), back = await output(again, process_id, 0, /\n/);
+		assert.deepEqual([back.output, back.running], ['begun\n', true]);
 		assert.ok((await sandboxes()).includes(box.id));
 		await again.stop();
-		assert.equal(withMarker(`${marker}-back`).length, 0);
+		await until('the end of what was in the background', () => withMarker(`${marker}-back`).length === 0);
 	});
 
 	test('of the server\'s spawner: sandboxes are there for the next server', async () => {
@@ -265,7 +271,7 @@ describe('kill -9', () => {
 		await box.write('f', 'kept');
 		const spawner = descendants(killed.pid).find(process => process.name === 'nsbox-spawner');
 		process.kill(spawner.pid, 'SIGKILL');
-		await until('the end of the server', () => (processOf(killed.pid)?.state ?? 'Z') === 'Z', 3000);
+		await until('the end of the server', () => (processOf(killed.pid)?.state ?? 'Z') === 'Z');
 		assert.equal(await new Sandbox(tool, box.id).read('f'), 'kept');
 		await tool('sandbox_stop', { sandbox_id: box.id });
 	});
@@ -282,14 +288,14 @@ describe('kill -9', () => {
 			const all = [processOf(supervisorOf(box.id)), ...descendants(supervisorOf(box.id))];
 			process.kill(find(box.id), 'SIGKILL');
 			assert.match(await waiting, message);
-			await until('the end of all', () => alive(all).length === 0 && withMarker(marker).length === 0, 3000);
+			await until('the end of all', () => alive(all).length === 0 && withMarker(marker).length === 0);
 			assert.match(await failure('sandbox_exec', { sandbox_id: box.id, command: 'true' }), gone);
 			assert.equal(await other.output('echo fine'), 'fine\n');
 			const next = await initialize();
 			assert.equal(sockets().includes(box.id), false);
 			await next.stop();
 			await other.stop();
-			await until('no folder and no mount', () => leftovers().length === 0, 5000).catch(() => assert.deepEqual(leftovers(), []));
+			await nothingLeft();
 		});
 
 	test('of everything at once', async () => {
@@ -299,12 +305,12 @@ describe('kill -9', () => {
 		const all = boxes.map(box => processOf(supervisorOf(box.id)));
 		process.kill(killed.pid, 'SIGKILL');
 		all.forEach(({ pid }) => process.kill(pid, 'SIGKILL'));
-		await until('the end of all', () => withMarker(marker).length === 0, 3000);
+		await until('the end of all', () => withMarker(marker).length === 0);
 		const next = await initialize();
 		const left = [...sockets(), ...await sandboxes()].filter(id => boxes.some(box => box.id === id));
 		assert.deepEqual(left, []);
 		await next.stop();
-		await until('no folder and no mount', () => leftovers().length === 0, 5000).catch(() => assert.deepEqual(leftovers(), []));
+		await nothingLeft();
 	});
 });
 
@@ -314,11 +320,15 @@ describe('idle', () => {
 		const ids = (await Promise.all(Array.from({ length: 20 }, () => initialize()))).map(box => box.id);
 		const all = JSON.parse(session('ls', '--json')).flatMap(({ supervisor }) => [processOf(supervisor), ...descendants(supervisor)]);
 		assert.equal(all.length, 40);
-		const ticks = ({ pid }) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ').slice(11, 13).map(Number);
-		await sleep(300);
-		const before = all.map(ticks);
-		await sleep(3000);
-		assert.deepEqual(all.map(ticks), before, 'CPU time');
+		// Whoever waits for nothing but what others do has not woken up once in three seconds, as soon as all has settled.
+		const waits = () => all.map(({ pid }) => /^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
+		let before, after = waits();
+		for (let i = 0; i < 6 && String(after) !== String(before); i++) {
+			before = after;
+			await sleep(3000);
+			after = waits();
+		}
+		assert.deepEqual(after, before, 'how often each has waited');
 		// Of another user's processes, the sandboxes' of root, only root may see it.
 		const pss = all.map(({ pid }) => {
 			try {
@@ -331,10 +341,8 @@ describe('idle', () => {
 		assert.ok(ids.every(id => sockets().includes(id)));
 		const begin = performance.now();
 		session('stop', '--all');
-		assert.ok(performance.now() - begin < 10000);
-		for (let tries = 0; tries < 50 && alive(all).length; tries++)
-			await sleep(100); // a supervisor that has answered still has to exit
-		assert.equal(alive(all).length, 0);
+		assert.ok(performance.now() - begin < 30000);
+		await until('their end', () => alive(all).length === 0); // a supervisor that has answered still has to exit
 		assert.deepEqual(sockets(), []);
 	});
 });
@@ -371,10 +379,33 @@ test('what is cancelled while its source is written leaves none', async () => {
 		await assert.rejects(call);
 	}
 	let left;
-	for (let i = 0; i < 20 && left !== '/tmp/.nsbox:\n\n/workspace:\n'; i++) {
+	for (let i = 0; i < 150 && left !== '/tmp/.nsbox:\n\n/workspace:\n'; i++) {
 		await sleep(200);
 		left = (await box.tool('sandbox_exec', { command: 'ls -A /tmp/.nsbox /workspace' })).stdout;
 	}
 	assert.equal(left, '/tmp/.nsbox:\n\n/workspace:\n');
+	await box.stop();
+});
+
+test('a pause: what runs stands still, what would begin is refused with the name of what ends it', async () => {
+	const box = await initialize();
+	const process_id = await box.background('i=0; while :; do i=$((i + 1)); echo $i; sleep 0.02; done');
+	const lines = async () => (await box.tool('process_output', { process_id })).next_offset;
+	await until('output', async () => await lines() > 20);
+	assert.deepEqual(await box.tool('sandbox_pause'), { sandbox_id: box.id, paused: true, already: false });
+	assert.deepEqual(await box.tool('sandbox_pause'), { sandbox_id: box.id, paused: true, already: true });
+	for (const [name, args] of [['sandbox_exec', { command: 'true' }], ['sandbox_exec', { language: 'python', code: '1' }],
+		['write_file', { path: 'f', content: '' }], ['read_file', { path: 'f' }], ['list_files', {}]])
+		assert.match(await failure(name, { sandbox_id: box.id, ...args }), /the sandbox is paused.*\n.*sandbox_resume/);
+	const before = await lines();
+	const [entry] = (await box.tool('process_list')).processes;
+	assert.deepEqual([entry.running, entry.paused], [true, true]);
+	assert.equal((await tool('sandbox_list')).sandboxes.find(each => each.sandbox_id === box.id).paused, true);
+	await sleep(300);
+	assert.equal(await lines(), before);
+	assert.deepEqual(await box.tool('sandbox_resume'), { sandbox_id: box.id, paused: false, already: false });
+	await until('more output', async () => await lines() > before);
+	assert.deepEqual(await box.tool('sandbox_resume'), { sandbox_id: box.id, paused: false, already: true });
+	assert.equal(await box.output('echo fine'), 'fine\n');
 	await box.stop();
 });

@@ -4,9 +4,9 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { after, describe, test } from 'node:test';
+import { after, describe } from 'node:test';
 import { nsbox, until, processOf } from './helpers.mjs';
-import { Sandbox, connectTools } from './sandboxes.mjs';
+import { Sandbox, connectTools, test } from './sandboxes.mjs';
 
 const DATA = '2\n3\n37\n';
 
@@ -472,6 +472,16 @@ eachProgram('the same, with a server that is killed after each step', async (lan
 		await until('the end of the server', () => !processOf(pid) || processOf(pid).state === 'Z');
 		return result;
 	});
+});
+
+// Of folders in which nothing is newer than two seconds go keeps an index in its cache, which is not to be written to.
+test('go: a package that was there before', { skip: unready('go') }, async () => {
+	const { initialize } = await server(), box = await initialize({ language: 'go' });
+	for (const [path, content] of Object.entries({ ...programs.go.files, 'data.txt': DATA }))
+		await box.write(path, content);
+	await box.output('find . -exec touch -d "1 hour ago" {} +');
+	fits(await box.exec({ file: 'main.go', timeout: 240 }), 'scaled 84\n');
+	await box.stop();
 });
 
 describe('other ways to be made of files', { concurrency: 2 }, () => {
