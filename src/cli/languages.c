@@ -221,9 +221,9 @@ static json_t *image_to_json(const struct language *language, const struct stand
 
 static json_t *language_to_json(const struct language *language, const struct standing *used)
 {
-	json_t *object = json_pack("{s:s, s:s, s:o, s:s}", "name", language_name(language), "title",
-		language_title(language), "aliases", strings_to_json(language_aliases(language)),
-		"root", root_name(&used->spec));
+	json_t *object = json_pack("{s:s, s:s, s:o, s:b, s:s}", "name", language_name(language), "title",
+		language_title(language), "aliases", strings_to_json(language_aliases(language)), "contexts",
+		language_has_contexts(language), "root", root_name(&used->spec));
 
 	add_standing(object, used);
 	return object;

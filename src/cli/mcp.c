@@ -34,6 +34,10 @@ static const char help[] =
 	"                           store, else the host's toolchain; always that; or the image, fetched (stored)\n"
 	"      --allow-image GLOB   images that a call may name besides the languages' own; may be given again\n"
 	"      --allow-pull         fetch images that are allowed and not in the store\n"
+	"      --allow-network NETWORK\n"
+	"                           what a call may have as its network: rules as HOST[:PORT],..., pasta or host; registries:\n"
+	"                           code reaches nothing, installs of packages their registries; none: these neither; may\n"
+	"                           be given again (registries)\n"
 	"      --seccomp NAME|FILE  the filter of the calls' system calls, as for nsbox run (default)\n"
 	"      --config FILE        what no option says is as in this file, not as in nsbox.conf(5)\n"
 	"      --no-config          no file is read\n"
@@ -52,6 +56,7 @@ enum {
 	OPTION_IMAGE_POLICY,
 	OPTION_ALLOW_IMAGE,
 	OPTION_ALLOW_PULL,
+	OPTION_ALLOW_NETWORK,
 	OPTION_SECCOMP,
 	OPTION_CONFIG,
 	OPTION_NO_CONFIG,
@@ -67,6 +72,7 @@ static const struct option long_options[] = {
 	{"image-policy", required_argument, NULL, OPTION_IMAGE_POLICY},
 	{"allow-image", required_argument, NULL, OPTION_ALLOW_IMAGE},
 	{"allow-pull", no_argument, NULL, OPTION_ALLOW_PULL},
+	{"allow-network", required_argument, NULL, OPTION_ALLOW_NETWORK},
 	{"seccomp", required_argument, NULL, OPTION_SECCOMP},
 	{"config", required_argument, NULL, OPTION_CONFIG},
 	{"no-config", no_argument, NULL, OPTION_NO_CONFIG},
@@ -126,6 +132,8 @@ static int set_option(int option, const char *value, struct settings *settings, 
 	case OPTION_ALLOW_PULL:
 		options->allow_pull = true;
 		return 0;
+	case OPTION_ALLOW_NETWORK:
+		return network_ceiling_add(&options->network, "--allow-network", value, err);
 	case OPTION_SECCOMP:
 		settings->seccomp = value;
 		return 0;
@@ -160,7 +168,7 @@ static void take(const struct config *config, enum config_key key, uint64_t valu
  * The values for runs of the command line (limits.memory, limits.timeout) hold for calls too where there are none
  * for those; as nobody has chosen them for a server, they give way to its ceilings as the built-in ones do.
  */
-static void use_config(const struct config *config, struct settings *settings)
+static int use_config(const struct config *config, struct settings *settings, struct error *err)
 {
 	struct mcp_options *options = &settings->options;
 
@@ -187,6 +195,12 @@ static void use_config(const struct config *config, struct settings *settings)
 		options->allow_images = config->mcp.allow_images;
 	options->allow_pull |= config->mcp.allow_pull;
 	options->config = config;
+	if (options->network.given)
+		return 0;
+	for (char **network = config->mcp.allow_networks; network && *network; network++)
+		if (network_ceiling_add(&options->network, "mcp.allow_network", *network, err) < 0)
+			return -1;
+	return 0;
 }
 
 static int read_config(struct settings *settings, struct config *ret, struct error *err)
@@ -198,8 +212,7 @@ static int read_config(struct settings *settings, struct config *ret, struct err
 		return -1;
 	/* A network for what a person runs is not one for what a model runs. */
 	ret->given[CONFIG_NETWORK] = false;
-	use_config(ret, settings);
-	return 0;
+	return use_config(ret, settings, err);
 }
 
 /* A profile that cannot be used is a mistake of who gives it with the command, before there is any call. */
@@ -342,5 +355,6 @@ int cmd_mcp(int argc, char **argv)
 		status = serve(&settings);
 	}
 	free(settings.allow_images);
+	network_ceiling_free(&settings.options.network);
 	return status;
 }

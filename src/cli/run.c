@@ -22,14 +22,17 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/finish.h"
 #include "cli/image_root.h"
 #include "cli/run_options.h"
+#include "cli/run_packages.h"
 #include "cli/run_spec.h"
 #include "config/config.h"
 #include "language/language.h"
 #include "language/root.h"
 #include "report/report.h"
 #include "sandbox/collect.h"
+#include "sandbox/create.h"
 #include "sandbox/output.h"
 #include "sandbox/sandbox.h"
 #include "seccomp/load.h"
@@ -39,7 +42,7 @@
 #include "util/file.h"
 #include "util/parse.h"
 
-enum { CODE_MAX = 16 << 20, SENTENCE_MAX = 2048 };
+enum { CODE_MAX = 16 << 20, SENTENCE_MAX = 2048, NETWORK_LINES_MAX = 8 };
 
 static const char DEFAULT_PATH[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -133,6 +136,10 @@ static int prepare_code(struct run_options *options, uint64_t timeout_ms, struct
 		return -1;
 	}
 	status = image_root_for_language(language, options, err);
+	if (status == 0)
+		status = run_packages_prepare_system(options, err);
+	if (status == 0 && options->packages)
+		status = run_packages_prepare(options, language, err);
 	if (status == 0) {
 		struct language_source source = {
 			.code = code ? code : read, .length = length, .unique = source_mark(options)};
@@ -172,7 +179,10 @@ static int prepare_session(struct run_options *options, struct error *err)
 	if (options->session_language && language_load(options->session_language, &language, err) < 0)
 		return -1;
 	r = language ? image_root_for_language(language, options, err) : 0;
+	if (r == 0)
+		r = run_packages_prepare_system(options, err);
 	if (r == 0) {
+		options->spec.packages = true;
 		r = language_prepare_lasting(language, &options->spec, err);
 		if (r < 0)
 			add_image_hint(options, language, err);
@@ -202,11 +212,14 @@ static int set_workdir(struct run_options *options, struct exec_spec *last, stru
 
 int run_build_spec(struct run_options *options, struct error *err)
 {
-	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-	uint64_t timeout_ms = run_options_settle(options, terminal);
 	struct spec *spec = &options->spec;
+	/* A session's own is none of its commands'. */
+	bool terminal = !spec->session && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	uint64_t timeout_ms = run_options_settle(options, terminal);
 	struct exec_spec *last;
 
+	if (options->packages && !options->language && !spec->session)
+		return error_set(err, 0, "--with: the language is missing, whose packages these are; add --lang NAME");
 	if (options->language) {
 		if (prepare_code(options, timeout_ms, err) < 0)
 			return -1;
@@ -216,7 +229,8 @@ int run_build_spec(struct run_options *options, struct error *err)
 	} else {
 		prepare_command(options, timeout_ms);
 	}
-	if (spec->session && prepare_session(options, err) < 0)
+	if (spec->session ? prepare_session(options, err) < 0
+			  : !options->language && run_packages_prepare_system(options, err) < 0)
 		return -1;
 	for (size_t i = 0; i < spec->execs_count; i++)
 		set_env(&spec->execs[i], options);
@@ -224,24 +238,6 @@ int run_build_spec(struct run_options *options, struct error *err)
 	if (set_workdir(options, last, err) < 0)
 		return -1;
 	return spec_load_filters(spec, err) < 0 || spec_validate(spec, err) < 0 ? -1 : 0;
-}
-
-/* Writing to a full disk or a closed pipe fails only when the buffer is written. */
-static int flush_output(void)
-{
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return 0;
-	perror("nsbox: writing to standard output");
-	return EXIT_NSBOX_FAILED;
-}
-
-/* Prints and releases `object`. Returns 0, or the exit status after a line on standard error. */
-static int print_json(json_t *object)
-{
-	json_dumpf(object, stdout, JSON_INDENT(2) | REPORT_JSON_DUMP_FLAGS);
-	json_decref(object);
-	putchar('\n');
-	return flush_output();
 }
 
 static bool is_somebodys_wish(const struct exec_result *exec)
@@ -281,6 +277,22 @@ static void print_refused(const struct run_result *result)
 	}
 }
 
+/* What was blocked; of what failed only where the command did, as it may have found another way. */
+static void print_network(const struct run_result *result, bool failed)
+{
+	static const enum report_verdict verdicts[] = {REPORT_BLOCKED, REPORT_FAILED};
+	char sentence[SENTENCE_MAX];
+
+	for (size_t i = 0; i < (failed ? 2 : 1); i++)
+		for (size_t n = 0; network_sentence(result->network, verdicts[i], n, sentence, sizeof sentence); n++) {
+			if (n == NETWORK_LINES_MAX) {
+				fprintf(stderr, "nsbox: and more; --json has them all\n");
+				break;
+			}
+			fprintf(stderr, "nsbox: %s\n", sentence);
+		}
+}
+
 static void print_end(const struct run_options *options, const struct run_result *result)
 {
 	const struct exec_result *last = run_result_last(result);
@@ -296,6 +308,7 @@ static void print_end(const struct run_options *options, const struct run_result
 	print_refused(result);
 	if (is_somebodys_wish(last))
 		return;
+	print_network(result, run_result_exit_status(result) != 0);
 	run_result_sentence(result, &options->spec, sentence, sizeof sentence);
 	if (*sentence)
 		fprintf(stderr, "nsbox: %s\n", sentence);
@@ -309,24 +322,38 @@ static int report(const struct run_options *options, const struct run_result *re
 {
 	if (!options->json)
 		print_end(options, result);
-	else if (print_json(run_result_to_json(result, &options->spec)) != 0)
+	else if (cli_print_json(run_result_to_json(result, &options->spec)) != 0)
 		return EXIT_NSBOX_FAILED;
 	return run_result_exit_status(result);
 }
 
-/* Something was wrong before there was a sandbox: the result of a run that failed in setup. */
+/*
+ * Something was wrong before there was a sandbox: the result of a run that failed in setup. Where that was an install, what
+ * was written is its manager's.
+ */
 static int report_failure(const struct run_options *options, const struct error *err)
 {
 	struct run_result result = {.execs_count = 1};
 
 	result.execs[0] = (struct exec_result){
 		.phase = "run", .ended_by = ENDED_SETUP, .exit_code = -1, .error = *err};
+	if (options->install.ran)
+		memcpy(result.execs[0].output, run_result_last(&options->install.result)->output,
+			sizeof result.execs[0].output);
 	return report(options, &result);
 }
 
-static int run(const struct run_options *options)
+static void say_ports(void *data, const struct run_result *result)
 {
-	struct run_control control = {.cancel_fd = -1, .forward_signals = true};
+	const struct run_options *options = data;
+
+	print_chosen_ports(&options->spec, result);
+}
+
+static int run(struct run_options *options)
+{
+	struct run_control control = {
+		.cancel_fd = -1, .forward_signals = true, .created = say_ports, .data = options};
 	struct output output = {.fd = -1};
 	struct run_result result;
 	struct error err;
@@ -339,6 +366,8 @@ static int run(const struct run_options *options)
 	}
 	sandbox_run(&options->spec, &control, &result);
 	output_close(&output, run_result_last(&result)->ended_by == ENDED_SETUP);
+	for (char **warning = options->install.warnings; options->json && warning && *warning; warning++)
+		add_warning(&result, "%s", *warning);
 	/* Otherwise a file of theirs may have been in its place. */
 	if (run_result_last(&result)->ended_by != ENDED_SETUP)
 		remove_source(options);
@@ -350,7 +379,7 @@ static int run(const struct run_options *options)
 static int print_help(void)
 {
 	run_options_print_help(stdout);
-	return flush_output();
+	return cli_finish(0);
 }
 
 int cmd_run(int argc, char **argv)
@@ -366,7 +395,7 @@ int cmd_run(int argc, char **argv)
 	else if (run_build_spec(&options, &err) < 0)
 		status = report_failure(&options, &err);
 	else if (options.print_spec)
-		status = print_json(spec_to_json(&options.spec));
+		status = cli_print_json(spec_to_json(&options.spec));
 	else
 		status = run(&options);
 	run_options_free(&options);

@@ -20,6 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/run_packages.h"
+#include "gate/publish.h"
 #include "seccomp/load.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -72,6 +74,12 @@ static int apply_code(
 {
 	options->code = argument;
 	return 0;
+}
+
+static int apply_with(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	return run_packages_parse(options, what, argument, err);
 }
 
 /* NAME alone takes the caller's value, and nothing where the caller has none, as in Docker. */
@@ -341,15 +349,19 @@ static int apply_output(
 static int apply_network(
 	struct run_options *options, const char *what, const char *argument, struct error *err)
 {
-	char buffer[QUOTED_MAX];
+	return spec_set_network(&options->spec, what, argument, err);
+}
 
-	if (strcmp(argument, "none") == 0)
-		options->spec.network = NETWORK_NONE;
-	else if (strcmp(argument, "host") == 0)
-		options->spec.network = NETWORK_HOST;
-	else
-		return error_set(err, 0, "%s: %s is not a network; write none or host", what,
-			quoted(argument, buffer));
+static int apply_publish(
+	struct run_options *options, const char *what, const char *argument, struct error *err)
+{
+	struct spec *spec = &options->spec;
+
+	if (spec->publish_count == SPEC_PUBLISH_MAX)
+		return error_set(err, 0, "%s: at most %d ports can be published", what, SPEC_PUBLISH_MAX);
+	if (publish_parse(what, argument, &spec->publish[spec->publish_count], err) < 0)
+		return -1;
+	spec->publish_count++;
 	return 0;
 }
 
@@ -398,6 +410,8 @@ static const struct run_option table[] = {
 		"run FILE, standard input (-) or CODE in this language", false, 0},
 	{NULL, 'c', "code", "CODE", apply_code,
 		"the code itself, with --lang; operands are its arguments", false, 0},
+	{NULL, 0, "with", "PACKAGE[,PACKAGE]", apply_with,
+		"packages of the language, or apt:NAME of the root, installed before", false, 0},
 
 	{"Environment of the command", 'e', "env", "NAME[=VALUE]", apply_env,
 		"set a variable; NAME alone takes the caller's value", false, 0},
@@ -450,8 +464,10 @@ static const struct run_option table[] = {
 	{NULL, 0, "output", "DIR", apply_output,
 		"copy what it leaves in its working directory to DIR, new or empty", false, 0},
 
-	{"Isolation", 0, "network", "none|host", apply_network,
-		"no network, or the host's own without any barrier (none)", false, 0},
+	{"Isolation", 0, "network", "none|allow=|pasta|host", apply_network,
+		"none, allow=HOST[:PORT],... alone, pasta's, host's (none)", false, 0},
+	{NULL, 0, "publish", "[HOSTPORT:]PORT", apply_publish,
+		"the host's loopback port HOSTPORT leads to PORT inside (the same)", false, 0},
 	{NULL, 0, "seccomp", "NAME|FILE", apply_seccomp,
 		"filter: default, strict, debug, unconfined or a file (default)", false, 0},
 	{NULL, 0, "root-emulation", NULL, NULL,
@@ -816,6 +832,9 @@ void run_options_free(struct run_options *options)
 	config_free(&options->config);
 	free(options->workdir);
 	free(options->workspace);
+	strings_free(options->packages);
+	strings_free(options->system_packages);
+	packages_report_free(&options->install);
 	free_env(&options->file_env);
 	free_env(&options->env);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "config/config.h"
+#include "packages/packages.h"
 #include "sandbox/spec.h"
 
 struct error;
@@ -32,6 +33,9 @@ struct run_options {
 	const char *language;	   /* of argv, as are the next two */
 	const char *session_language; /* of a session's code; or NULL */
 	const char *code;	   /* -c */
+	char **system_packages; /* --with apt:…, without what they begin with; as `packages` */
+	char **packages; /* --with; owned, NULL-terminated; NULL: none */
+	struct packages_report install; /* of these, where they had to be installed */
 	char **operands;	   /* what follows the options, NULL-terminated */
 	char *workdir;		   /* owned */
 	char *workspace;	   /* owned, absolute and without links; NULL: the sandbox's own */

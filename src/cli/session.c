@@ -16,9 +16,16 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/finish.h"
 #include "cli/run_options.h"
 #include "cli/run_spec.h"
+#include "cli/session_context.h"
+#include "cli/session_commit.h"
 #include "cli/session_copy.h"
+#include "cli/session_install.h"
+#include "cli/session_results.h"
+#include "cli/session_snapshots.h"
+#include "config/config.h"
 #include "language/language.h"
 #include "report/report.h"
 #include "sandbox/spec.h"
@@ -38,14 +45,24 @@ static const char help[] =
 	"Sandboxes that last: what one command leaves, the next one finds.\n"
 	"\n"
 	"  new     make a session, and print its id\n"
+	"  install install packages of a language for its code\n"
 	"  exec    run a command in it\n"
+	"  context list interpreters that are kept in it, interrupt, restart or end them\n"
 	"  shell   a shell in it, or a command, on a terminal\n"
+	"  repl    the interactive interpreter of a language, in a new one or a given one\n"
 	"  ls      list sessions\n"
 	"  ps      list the commands of a session\n"
 	"  logs    show what a command in the background wrote\n"
 	"  input   write to the standard input of one\n"
 	"  kill    send a signal to one, or end it\n"
 	"  cp      copy a file into a session or out of it\n"
+	"  pause   stop all that runs in a session, until\n"
+	"  resume  lets it go on\n"
+	"  snapshot  keep what a session has written\n"
+	"  snapshots  list what was kept, or remove some of it\n"
+	"  fork    make a session of another one, or of a snapshot\n"
+	"  restore bring a session back to a snapshot\n"
+	"  commit  make an image of what it has written\n"
 	"  stop    end sessions, with all that is in them\n"
 	"\n"
 	"  -h, --help  print this help\n"
@@ -57,6 +74,7 @@ static const char new_help[] =
 	"Makes a session and prints its id. It lives until nsbox session stop, or until its time is up.\n"
 	"\n"
 	"      --lang LANGUAGE  the language of code that names none; in its image, as with nsbox run --lang\n"
+	"      --with PACKAGE[,PACKAGE]  packages of that language, or apt:NAME of the root\n"
 	"      --mcp            let MCP servers of yours use it, too\n"
 	"      --storage disk|memory  where its files are (default: disk, where the store's disk can carry them)\n"
 	"      --idle DURATION  end it when nothing was asked of it for so long (default 1h; none: never)\n"
@@ -66,13 +84,25 @@ static const char new_help[] =
 	"The other options are those of nsbox run that say what the sandbox is: --image, --rootfs, --bind, --memory, --disk,\n"
 	"--network, --env and so on. Limits hold for all that runs in the session at a time.\n";
 
+static const char install_help[] =
+	"Usage: nsbox session install [OPTION]… ID PACKAGE…\n"
+	"Installs packages of a language, for the code that runs in a session and comes to run in it. They are named as its\n"
+	"package manager names them, with a version or without (nsbox-packages(7)). It happens in a sandbox of its own: the\n"
+	"session gets no network by it. The first packages of a language are copied from the store where they are there.\n"
+	"\n"
+	"      --lang LANGUAGE  whose packages they are (default: the session's language)\n"
+	"      --help           print this help\n";
+
 static const char exec_help[] =
 	"Usage: nsbox session exec [OPTION]… ID [--] COMMAND [ARGUMENT]…\n"
 	"       nsbox session exec --lang LANGUAGE [OPTION]… ID FILE [ARGUMENT]…\n"
+	"       nsbox session exec --context NAME [--lang LANGUAGE] [OPTION]… ID FILE\n"
 	"Runs a command in a session. When it ends, so does everything that it has started.\n"
 	"\n"
 	"      --lang LANGUAGE       COMMAND is a file here with a program in that language, - for standard input\n"
-	"  -c, --code CODE           the program is CODE, and all that is given are its arguments\n"
+	"  -c, --code CODE           the program is CODE; what follows ID are its arguments\n"
+	"      --context NAME        run the program in an interpreter that is kept: what one leaves, the next one finds\n"
+	"      --results DIR         with --context: save plots, tables and what else it shows as files in DIR\n"
 	"  -d, --detach              in the background: print the number of the process, and do not wait\n"
 	"  -i, --interactive         with --detach: keep its standard input open, for nsbox session input\n"
 	"  -t, --tty                 on a terminal of its own, which yours shows\n"
@@ -83,7 +113,7 @@ static const char exec_help[] =
 	"      --changes             say which files below /workspace were created (A), modified (M), deleted (D)\n"
 	"      --help                print this help\n"
 	"\n"
-	"The exit status is the command's, or as nsbox run has it.\n";
+	"Options may also follow ID. The exit status is the command's, or as nsbox run has it.\n";
 
 static const char shell_help[] =
 	"Usage: nsbox session shell [OPTION]… ID [COMMAND [ARGUMENT]…]\n"
@@ -95,6 +125,31 @@ static const char shell_help[] =
 	"\n"
 	"The shell is bash where there is one, else sh. When it ends, or your terminal does, so does everything that it has\n"
 	"started. The exit status is its own.\n";
+
+static const char context_help[] =
+	"Usage: nsbox session context ls [OPTION]… ID\n"
+	"       nsbox session context interrupt|restart|end [OPTION]… ID NAME\n"
+	"Interpreters that nsbox session exec --context has begun in a session, and keeps.\n"
+	"\n"
+	"  ls         list them, and what they do\n"
+	"  interrupt  end what one runs; its state stays. One that is starting is ended\n"
+	"  restart    end one, with all that it has started, and begin it anew\n"
+	"  end        end one, with all that it has started\n"
+	"\n"
+	"      --json   with ls: print an array of objects\n"
+	"      --help   print this help\n";
+
+static const char repl_help[] =
+	"Usage: nsbox session repl [OPTION]… LANGUAGE\n"
+	"Runs the interactive interpreter of a language, on a terminal, in a new session, which ends with it.\n"
+	"\n"
+	"      --session ID  in that session, which stays\n"
+	"      --keep        let the new session live, and say its id\n"
+	"      --with PACKAGE[,PACKAGE]  packages of the language for the new session, or apt:NAME of its root\n"
+	"      --help        print this help\n"
+	"\n"
+	"The other options are those of nsbox session new, for the new session. LANGUAGE can stand before them. The exit\n"
+	"status is the interpreter's.\n";
 
 static const char ls_help[] = "Usage: nsbox session ls [OPTION]…\n"
 			      "Lists the sessions that live.\n"
@@ -141,6 +196,18 @@ static const char cp_help[] =
 	"\n"
 	"      --help  print this help\n";
 
+static const char pause_help[] =
+	"Usage: nsbox session pause ID…\n"
+	"Stops all that runs in sessions, until nsbox session resume. The time limits of commands and the idle time of the\n"
+	"session stand meanwhile, its life does not. What has been written can be read, and commands can be ended.\n"
+	"\n"
+	"      --help  print this help\n";
+
+static const char resume_help[] = "Usage: nsbox session resume ID…\n"
+				  "Lets sessions go on that nsbox session pause has stopped.\n"
+				  "\n"
+				  "      --help  print this help\n";
+
 static const char stop_help[] = "Usage: nsbox session stop [OPTION]… ID…\n"
 				"Ends sessions, and waits until everything of them is gone.\n"
 				"\n"
@@ -163,37 +230,11 @@ enum {
 	OPTION_CLOSE,
 	OPTION_LANG,
 	OPTION_CHANGES,
+	OPTION_CONTEXT,
+	OPTION_RESULTS,
 };
 
 /* --- common --- */
-
-static int fail(const struct error *err)
-{
-	error_print(err);
-	return EXIT_NSBOX_FAILED;
-}
-
-static int finish_output(int status)
-{
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return status;
-	perror("nsbox: writing to standard output");
-	return EXIT_NSBOX_FAILED;
-}
-
-static int print_help(const char *text)
-{
-	fputs(text, stdout);
-	return finish_output(0);
-}
-
-static int print_object(json_t *object)
-{
-	json_dumpf(object, stdout, JSON_INDENT(2) | REPORT_JSON_DUMP_FLAGS);
-	json_decref(object);
-	putchar('\n');
-	return finish_output(0);
-}
 
 /* `option` is what getopt_long returned for something that it does not know. */
 static int refuse_option(int option, char **argv, const char *command, struct error *err)
@@ -237,7 +278,7 @@ static int parse_process(const char *text, json_int_t *ret, struct error *err)
 /* --- new --- */
 
 /* The value of our own option `name` at argv[*i], which then is its last word; NULL where it is another. */
-static const char *own_option(char **argv, int *i, const char *name, struct error *err)
+static const char *own_option(char **argv, int *i, const char *name, const char *command, struct error *err)
 {
 	size_t length = strlen(name);
 
@@ -247,7 +288,7 @@ static const char *own_option(char **argv, int *i, const char *name, struct erro
 		return argv[*i] + length + 1;
 	if (argv[*i + 1])
 		return argv[++*i];
-	error_set(err, 0, "option %s needs an argument; see nsbox session new --help", name);
+	error_set(err, 0, "option %s needs an argument; see nsbox session %s --help", name, command);
 	return NULL;
 }
 
@@ -260,6 +301,19 @@ static int take_language(const char *name, struct session_options *ret, struct e
 	snprintf(ret->language, sizeof ret->language, "%s", language_name(language));
 	language_free(language);
 	return 0;
+}
+
+/* One that has an interactive interpreter. */
+static int take_repl_language(const char *name, struct session_options *ret, struct error *err)
+{
+	struct language *language;
+	int r;
+
+	if (language_load(name, &language, err) < 0)
+		return -1;
+	r = language_require_repl(language, err);
+	language_free(language);
+	return r < 0 ? -1 : take_language(name, ret, err);
 }
 
 static int take_storage(const char *value, enum storage_kind *ret, struct error *err)
@@ -280,13 +334,13 @@ static int take_own(int *argc, char **argv, struct session_options *ret, enum st
 		.idle_ms = SESSION_IDLE_DEFAULT_MS, .life_ms = SESSION_LIFE_DEFAULT_MS};
 	for (int i = 1; i < *argc && r == 0; i++) {
 		*err = (struct error){0};
-		if ((value = own_option(argv, &i, "--idle", err)))
+		if ((value = own_option(argv, &i, "--idle", "new", err)))
 			r = parse_duration_ms("--idle", value, &ret->idle_ms, err);
-		else if ((value = own_option(argv, &i, "--life", err)))
+		else if ((value = own_option(argv, &i, "--life", "new", err)))
 			r = parse_duration_ms("--life", value, &ret->life_ms, err);
-		else if ((value = own_option(argv, &i, "--lang", err)))
+		else if ((value = own_option(argv, &i, "--lang", "new", err)))
 			r = take_language(value, ret, err);
-		else if ((value = own_option(argv, &i, "--storage", err)))
+		else if ((value = own_option(argv, &i, "--storage", "new", err)))
 			r = take_storage(value, ret_storage, err);
 		else if (strcmp(argv[i], "--mcp") == 0)
 			ret->shared = true;
@@ -327,8 +381,30 @@ static int refuse_foreign(const struct run_options *options, char **words, struc
 		      : 0;
 }
 
-static int make_session(struct run_options *options, char **words,
-	const struct session_options *own, struct error *err)
+/* *ret ends with this process, unless it is claimed. */
+static int make_session(struct run_options *options, char **words, const struct session_options *own,
+	struct session_made *ret, struct error *err)
+{
+	options->spec.session = true;
+	options->session_language = own->language[0] ? own->language : NULL;
+	if (options->packages && !options->session_language)
+		return error_set(err, 0, "--with: the language is missing, whose packages these are; add --lang NAME");
+	if (refuse_foreign(options, words, err) < 0 || run_build_spec(options, err) < 0)
+		return -1;
+	if (session_create(&options->spec, own, ret, err) < 0)
+		return -1;
+	/* Without them it ends: nobody knows of it yet. */
+	if (options->packages && session_install(ret->id, own->language, options->packages,
+					 options->no_config ? NULL : &options->config, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ret->walls.warnings_count; i++)
+		if (i + 1 != ret->walls.limits_warning || options->limits_given)
+			fprintf(stderr, "nsbox: warning: %s\n", ret->walls.warnings[i]);
+	print_chosen_ports(&options->spec, &ret->walls);
+	return 0;
+}
+
+static int make_and_say(struct run_options *options, char **words, const struct session_options *own, struct error *err)
 {
 	struct session_made made;
 	int status;
@@ -336,17 +412,10 @@ static int make_session(struct run_options *options, char **words,
 	if (options->operands[1])
 		return error_set(
 			err, 0, "nsbox session new takes no command: nsbox session exec runs them");
-	options->spec.session = true;
-	options->session_language = own->language[0] ? own->language : NULL;
-	if (refuse_foreign(options, words, err) < 0 || run_build_spec(options, err) < 0)
+	if (make_session(options, words, own, &made, err) < 0)
 		return -1;
-	if (session_create(&options->spec, own, &made, err) < 0)
-		return -1;
-	for (size_t i = 0; i < made.walls.warnings_count; i++)
-		if (i + 1 != made.walls.limits_warning || options->limits_given)
-			fprintf(stderr, "nsbox: warning: %s\n", made.walls.warnings[i]);
 	puts(made.id);
-	status = finish_output(0);
+	status = cli_finish(0);
 	/* Nobody knows of one whose id could not be said: it ends. */
 	if (status == 0)
 		session_claim(&made);
@@ -365,18 +434,58 @@ static int command_new(int argc, char **argv)
 	memcpy(words, argv, (size_t)argc * sizeof *words);
 	for (int i = 1; i < argc; i++)
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-			return print_help(new_help);
+			return cli_print_text(new_help);
 	if (take_own(&argc, words, &own, &storage, &err) < 0)
-		return fail(&err);
+		return cli_fail(&err);
 	/* What nsbox run is given has a command: its environment and folder are those that commands begin with. */
 	words[argc++] = (char *)"true";
 	words[argc] = NULL;
 	r = run_options_parse(argc, words, &options, &err);
 	options.spec.storage = storage;
 	if (r == 0)
-		r = make_session(&options, words, &own, &err);
+		r = make_and_say(&options, words, &own, &err);
 	run_options_free(&options);
-	return r < 0 ? fail(&err) : r;
+	return r < 0 ? cli_fail(&err) : r;
+}
+
+/* --- install --- */
+
+static int install(const char *id, const char *language, char *const *names, struct error *err)
+{
+	struct config config;
+	int r = config_load(NULL, &config, err);
+
+	if (r == 0)
+		r = session_install(id, language, names, &config, err);
+	config_free(&config);
+	return r;
+}
+
+static int command_install(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"lang", required_argument, NULL, OPTION_LANG}, {"help", no_argument, NULL, OPTION_HELP}, {0}};
+	const char *language = NULL;
+	struct error err = {0};
+	int option;
+
+	while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1)
+		switch (option) {
+		case OPTION_LANG:
+			language = optarg;
+			break;
+		case 'h':
+		case OPTION_HELP:
+			return cli_print_text(install_help);
+		default:
+			refuse_option(option, argv, "install", &err);
+			return cli_fail(&err);
+		}
+	if (argc - optind < 2)
+		error_set(&err, 0, "nsbox session install takes an id and packages; see nsbox session install --help");
+	else if (install(argv[optind], language, argv + optind + 1, &err) == 0)
+		return 0;
+	return cli_fail(&err);
 }
 
 /* --- exec --- */
@@ -385,14 +494,35 @@ struct exec_options {
 	struct spec spec; /* its one exec */
 	bool detach, interactive, json, tty, changes;
 	const char *language, *code; /* of a program; NULL: it is a command */
+	const char *context;         /* that it runs in; or NULL */
+	const char *results;	     /* the folder for what it shows; or NULL */
+	const char *id;
+	char **words; /* what stands behind the id and its options */
 	json_t *program;             /* or NULL */
 };
 
 /* Of exec's options a shell has those that say how its command is run. */
 static const char *const exec_letters = "+:c:dite:w:h", *const shell_letters = "+:e:w:h";
 
-/* `command`: exec or shell. Returns 1 where help is asked for. */
-static int parse_exec(int argc, char **argv, const char *command, struct exec_options *ret, struct error *err)
+/* What is said of a command that is started means nothing for one that runs already. */
+static int check_context(const struct exec_options *options, struct error *err)
+{
+	const struct exec_spec *exec = &options->spec.execs[0];
+	const char *option = options->detach	    ? "--detach"
+			     : options->interactive ? "--interactive"
+			     : options->tty	    ? "--tty"
+			     : exec->env	    ? "--env"
+			     : exec->cwd	    ? "--workdir"
+						    : NULL;
+
+	return option ? error_set(err, 0,
+				"--context and %s do not go together: the interpreter runs already; have the code itself do it",
+				option)
+		      : 0;
+}
+
+/* As far as they go from argv[1]; optind is what follows. Returns 1 where help is asked for. */
+static int take_exec_options(int argc, char **argv, const char *command, struct exec_options *ret, struct error *err)
 {
 	bool shell = strcmp(command, "shell") == 0;
 	static const struct option longs[] = {{"detach", no_argument, NULL, 'd'},
@@ -401,6 +531,8 @@ static int parse_exec(int argc, char **argv, const char *command, struct exec_op
 		{"timeout", required_argument, NULL, OPTION_TIMEOUT},
 		{"lang", required_argument, NULL, OPTION_LANG},
 		{"code", required_argument, NULL, 'c'},
+		{"context", required_argument, NULL, OPTION_CONTEXT},
+		{"results", required_argument, NULL, OPTION_RESULTS},
 		{"json", no_argument, NULL, OPTION_JSON},
 		{"changes", no_argument, NULL, OPTION_CHANGES}, {"help", no_argument, NULL, OPTION_HELP},
 		{0}};
@@ -448,6 +580,12 @@ static int parse_exec(int argc, char **argv, const char *command, struct exec_op
 		case 'c':
 			ret->code = optarg;
 			break;
+		case OPTION_CONTEXT:
+			ret->context = optarg;
+			break;
+		case OPTION_RESULTS:
+			ret->results = optarg;
+			break;
 		case OPTION_JSON:
 			ret->json = true;
 			break;
@@ -460,16 +598,47 @@ static int parse_exec(int argc, char **argv, const char *command, struct exec_op
 		default:
 			return refuse_option(option, argv, command, err);
 		}
+	return 0;
+}
+
+static int check_exec(const struct exec_options *ret, struct error *err)
+{
 	if (ret->changes && ret->detach)
 		return error_set(err, 0,
 			"--changes are told at the end of a command, which --detach does not wait for; leave one of them out");
-	if (optind == argc)
-		return error_set(err, 0, "nsbox session %s: in which session? See nsbox session %s --help", command,
-			command);
+	if (ret->context && check_context(ret, err) < 0)
+		return -1;
+	if (ret->results && !ret->context)
+		return error_set(err, 0,
+			"--results saves what code in a context shows; add --context NAME, or copy files with nsbox session cp");
 	if (ret->tty && (ret->detach || ret->json))
 		return error_set(err, 0, "--tty and %s do not go together: a terminal is for somebody who waits, and sees it",
 			ret->detach ? "--detach" : "--json");
 	return 0;
+}
+
+/*
+ * `command`: exec or shell. Options may stand on both sides of the id: what begins with «-» there is no command, unless
+ * -- is before it. Returns 1 where help is asked for.
+ */
+static int parse_exec(int argc, char **argv, const char *command, struct exec_options *ret, struct error *err)
+{
+	int r = take_exec_options(argc, argv, command, ret, err);
+
+	if (r != 0)
+		return r;
+	if (optind == argc)
+		return error_set(err, 0, "nsbox session %s: in which session? See nsbox session %s --help", command,
+			command);
+	argc -= optind;
+	argv += optind;
+	ret->id = argv[0];
+	optind = 0; /* anew, from argv[1] */
+	r = take_exec_options(argc, argv, command, ret, err);
+	if (r < 0 && strncmp(err->text, "unknown option", 14) == 0)
+		error_hint(err, "-- goes before a command, or an argument, that begins with -");
+	ret->words = argv + optind;
+	return r != 0 ? r : check_exec(ret, err);
 }
 
 static void print_losses(const json_t *result)
@@ -482,7 +651,24 @@ static void print_losses(const json_t *result)
 		fprintf(stderr, "nsbox: warning: %s\n", json_string_value(warning));
 }
 
-/* Limits but the time are those of the session. */
+/*
+ * Limits but the time are those of the session; a fork can have others, of some. NULL: nothing raises it, as what is
+ * kept of the output of a command in a session.
+ */
+static const char *advice_for(const char *option)
+{
+	static const char *const of_forks[] = {"cpus", "disk", "memory", "pids-limit"};
+
+	if (strncmp(option, "timeout", 7) == 0)
+		return "raise it with";
+	if (strncmp(option, "output-limit", 12) == 0)
+		return NULL;
+	for (size_t i = 0; i < sizeof of_forks / sizeof *of_forks; i++)
+		if (strncmp(option, of_forks[i], strlen(of_forks[i])) == 0)
+			return "make a session, or a fork of this one, with more";
+	return "make a session with more";
+}
+
 static void print_message(const char *message)
 {
 	static const char advice[] = "; raise it with --";
@@ -490,10 +676,13 @@ static void print_message(const char *message)
 
 	fputs("nsbox: ", stderr);
 	while ((found = strstr(message, advice))) {
-		const char *option = found + strlen(advice);
+		const char *option = found + strlen(advice), *instead = advice_for(option);
 
-		fprintf(stderr, "%.*s; %s --", (int)(found - message), message,
-			strncmp(option, "timeout", 7) == 0 ? "raise it with" : "make a session with more");
+		fprintf(stderr, "%.*s", (int)(found - message), message);
+		if (instead)
+			fprintf(stderr, "; %s --", instead);
+		else
+			option += strspn(option, "abcdefghijklmnopqrstuvwxyz-");
 		message = option;
 	}
 	fprintf(stderr, "%s\n", message);
@@ -643,17 +832,65 @@ static int run_exec(const char *id, struct exec_options *options, struct error *
 	if (options->detach) {
 		printf("%lld\n", (long long)json_integer_value(json_object_get(result, "process")));
 		json_decref(result);
-		return finish_output(0);
+		return cli_finish(0);
 	}
 	status = status_of(result);
 	if (options->json)
-		return print_object(result) ? EXIT_NSBOX_FAILED : status;
+		return cli_print_json(result) ? EXIT_NSBOX_FAILED : status;
 	print_losses(result);
 	if (print_lost(lost))
 		status = EXIT_NSBOX_FAILED;
 	print_changes(json_object_get(result, "changes"));
 	print_sentence(result);
 	json_decref(result);
+	return status;
+}
+
+static int print_context_json(json_t *result, int status)
+{
+	json_dumpf(result, stdout, JSON_INDENT(2)); /* not rounded: values may be numbers */
+	putchar('\n');
+	json_decref(result);
+	return cli_finish(status);
+}
+
+/* What it has shown is printed also where it cannot be saved. */
+static int finish_in_context(const struct exec_options *options, const struct results *results, json_t *result)
+{
+	int status = status_of(result);
+	struct error err = {0};
+
+	if (options->results && results_save(results, result, &err) < 0)
+		status = cli_fail(&err);
+	if (options->json)
+		return print_context_json(result, status);
+	session_context_print(result, options->results);
+	print_changes(json_object_get(result, "changes"));
+	print_sentence(result);
+	session_context_print_note(result);
+	json_decref(result);
+	return cli_finish(status);
+}
+
+/* In an interpreter that is kept. */
+static int run_in_context(const char *id, struct exec_options *options, struct error *err)
+{
+	struct results results = {.fd = -1};
+	json_t *request, *result;
+	int status;
+
+	if (options->results && results_open(options->results, &results, err) < 0)
+		return -1;
+
+	options->spec.execs[0].stdin_kind = STDIN_NULL;
+	request = json_pack("{s:s, s:s, s:s, s:O, s:o, s:b}", "op", "context", "action", "run", "context", options->context,
+		"code", json_object_get(options->program, "code"), "spec", spec_to_json(&options->spec), "changes",
+		options->changes);
+	if (options->language)
+		json_object_set_new(request, "language", json_string(options->language));
+	result = ask(id, request, NULL, err);
+	status = result ? finish_in_context(options, &results, result) : -1;
+	results_close(&results, !result);
 	return status;
 }
 
@@ -666,22 +903,22 @@ static void init_exec(struct exec_options *ret)
 	ret->spec.execs[0].phase = "run";
 }
 
-/* The program of --lang and --code; *next is where its arguments begin. */
-static int take_program(struct exec_options *options, char **argv, int *next, struct error *err)
+/* The program of --lang and --code; options->words are its arguments then. */
+static int take_program(struct exec_options *options, struct error *err)
 {
 	cleanup_free char *text = NULL;
 	size_t length = 0;
 
-	if (!options->language && !options->code)
+	if (!options->language && !options->code && !options->context)
 		return 0;
 	if (!options->code) {
-		bool from_stdin = strcmp(argv[*next], "-") == 0;
+		bool from_stdin = strcmp(*options->words, "-") == 0;
 
-		if (run_read_code(argv[*next], &text, &length, err) < 0)
+		if (run_read_code(*options->words, &text, &length, err) < 0)
 			return -1;
 		if (from_stdin)
 			options->spec.execs[0].stdin_kind = STDIN_NULL;
-		(*next)++;
+		options->words++;
 	}
 	options->program = json_pack("{s:o}", "code",
 		options->code ? json_string(options->code) : json_stringn(text, length));
@@ -692,22 +929,21 @@ static int take_program(struct exec_options *options, char **argv, int *next, st
 	return 0;
 }
 
-static int exec_in_session(struct exec_options *options, int argc, char **argv, struct error *err)
+static int exec_in_session(struct exec_options *options, struct error *err)
 {
-	const char *id = argv[optind++];
+	const char *id = options->id;
 
-	if (optind < argc && strcmp(argv[optind], "--") == 0)
-		optind++;
-	else if (optind < argc && argv[optind][0] == '-' && argv[optind][1])
-		return error_set(err, 0, "%s stands behind the id: options go before it, and -- before a command that begins so",
-			argv[optind]);
-	if (optind == argc && !options->code)
+	if (!*options->words && !options->code)
 		return error_set(err, 0, "nsbox session exec: which %s? See nsbox session exec --help",
-			options->language ? "file" : "command");
-	if (take_program(options, argv, &optind, err) < 0)
+			options->language || options->context ? "file" : "command");
+	if (take_program(options, err) < 0)
 		return -1;
-	for (int i = optind; i < argc; i++)
-		exec_add_arg(&options->spec.execs[0], argv[i]);
+	if (options->context && *options->words)
+		return error_set(err, 0, "%s: code in a context takes no arguments", *options->words);
+	for (char **word = options->words; *word; word++)
+		exec_add_arg(&options->spec.execs[0], *word);
+	if (options->context)
+		return run_in_context(id, options, err);
 	return options->tty ? run_on_terminal(id, options, err) : run_exec(id, options, err);
 }
 
@@ -720,12 +956,100 @@ static int command_exec(int argc, char **argv)
 	init_exec(&options);
 	status = parse_exec(argc, argv, "exec", &options, &err);
 	if (status > 0)
-		status = print_help(exec_help);
+		status = cli_print_text(exec_help);
 	else if (status == 0)
-		status = exec_in_session(&options, argc, argv, &err);
+		status = exec_in_session(&options, &err);
 	spec_free(&options.spec);
 	json_decref(options.program);
-	return status < 0 ? fail(&err) : status;
+	return status < 0 ? cli_fail(&err) : status;
+}
+
+/* --- context --- */
+
+static int list_contexts(const char *id, bool json, struct error *err)
+{
+	json_t *answer = ask(id, json_pack("{s:s, s:s}", "op", "context", "action", "list"), NULL, err), *contexts;
+
+	if (!answer)
+		return -1;
+	contexts = json_incref(json_object_get(answer, "contexts"));
+	json_decref(answer);
+	if (json)
+		return cli_print_json(contexts);
+	session_context_print_list(contexts);
+	json_decref(contexts);
+	return cli_finish(0);
+}
+
+/* Returns the exit status, or -1. */
+static int change_context(const char *id, const char *name, const char *action, struct error *err)
+{
+	json_t *answer = ask(
+		id, json_pack("{s:s, s:s, s:s}", "op", "context", "action", action, "context", name), NULL, err);
+	const json_t *obeyed = json_object_get(answer, "obeyed");
+	const char *state = json_string_value(json_object_get(answer, "state")) ?: "";
+	int status = 0;
+
+	if (!answer)
+		return -1;
+	if (strcmp(action, "interrupt") == 0 && json_is_false(json_object_get(answer, "interrupted"))) {
+		fprintf(stderr, "nsbox: the context \"%s\" runs no code: it is %s\n", name, state);
+	} else if (json_is_false(obeyed)) {
+		fprintf(stderr, "nsbox: the code goes on: it has not stopped yet; nsbox session context restart ends it with the context\n");
+		status = 1;
+	} else if (json_is_true(json_object_get(answer, "was_starting"))) {
+		fprintf(stderr, "nsbox: the context \"%s\" was starting, and was ended: no code had run in it\n", name);
+	}
+	json_decref(answer);
+	return status;
+}
+
+static int command_context(int argc, char **argv)
+{
+	static const char *const actions[] = {"ls", "interrupt", "restart", "end"};
+	static const struct option longs[] = {
+		{"json", no_argument, NULL, OPTION_JSON}, {"help", no_argument, NULL, OPTION_HELP}, {0}};
+	const char *action = argc > 1 ? argv[1] : "";
+	bool json = false, known = false;
+	char buffer[QUOTED_MAX];
+	struct error err = {0};
+	int option, r;
+
+	if (strcmp(action, "--help") == 0 || strcmp(action, "-h") == 0)
+		return cli_print_text(context_help);
+	for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+		known |= strcmp(action, actions[i]) == 0;
+	if (argc < 2) {
+		error_set(&err, 0, "nsbox session context takes ls, interrupt, restart or end; see nsbox session context --help");
+		return cli_fail(&err);
+	}
+	if (!known) {
+		error_set(&err, 0, "nsbox session context: %s is none of ls, interrupt, restart and end; see nsbox session context --help",
+			quoted(action, buffer));
+		return cli_fail(&err);
+	}
+	argc--;
+	argv++;
+	while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1)
+		switch (option) {
+		case OPTION_JSON:
+			json = true;
+			break;
+		case 'h':
+		case OPTION_HELP:
+			return cli_print_text(context_help);
+		default:
+			refuse_option(option, argv, "context", &err);
+			return cli_fail(&err);
+		}
+	if (argc - optind != (strcmp(action, "ls") == 0 ? 1 : 2))
+		r = error_set(&err, 0, "nsbox session context %s takes an id%s; see nsbox session context --help", action,
+			strcmp(action, "ls") == 0 ? "" : " and the name of a context");
+	else if (strcmp(action, "ls") == 0)
+		r = list_contexts(argv[optind], json, &err);
+	else
+		r = change_context(argv[optind], argv[optind + 1], action, &err);
+	return r < 0 ? cli_fail(&err) : r;
 }
 
 /* --- shell --- */
@@ -751,20 +1075,130 @@ static int command_shell(int argc, char **argv)
 	init_exec(&options);
 	status = parse_exec(argc, argv, "shell", &options, &err);
 	if (status == 0) {
-		const char *id = argv[optind++];
-
-		if (optind < argc && strcmp(argv[optind], "--") == 0)
-			optind++;
-		if (optind == argc)
+		if (!*options.words)
 			add_shell(&options.spec.execs[0]);
-		for (int i = optind; i < argc; i++)
-			exec_add_arg(&options.spec.execs[0], argv[i]);
-		status = run_on_terminal(id, &options, &err);
+		for (char **word = options.words; *word; word++)
+			exec_add_arg(&options.spec.execs[0], *word);
+		status = run_on_terminal(options.id, &options, &err);
 	} else if (status > 0) {
-		status = print_help(shell_help);
+		status = cli_print_text(shell_help);
 	}
 	spec_free(&options.spec);
-	return status < 0 ? fail(&err) : status;
+	return status < 0 ? cli_fail(&err) : status;
+}
+
+/* --- repl --- */
+
+struct repl_options {
+	const char *session; /* NULL: a new one */
+	bool keep;
+};
+
+/* Takes its own options out of argv, and puts a language that stands first behind the others. */
+static int take_repl(int *argc, char **argv, struct repl_options *ret, struct error *err)
+{
+	char *language = *argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+	int kept = 1;
+
+	*ret = (struct repl_options){.session = NULL};
+	for (int i = language ? 2 : 1; i < *argc; i++) {
+		const char *value = own_option(argv, &i, "--session", "repl", err);
+
+		if (value)
+			ret->session = value;
+		else if (err->text[0])
+			return -1;
+		else if (strcmp(argv[i], "--keep") == 0)
+			ret->keep = true;
+		else
+			argv[kept++] = argv[i];
+	}
+	if (language)
+		argv[kept++] = language;
+	argv[kept] = NULL;
+	*argc = kept;
+	if (ret->session && kept != 2)
+		return error_set(err, 0,
+			kept < 2 ? "nsbox session repl: of which language? See nsbox session repl --help"
+				 : "--session: that session is made already: the other options are for a new one");
+	return 0;
+}
+
+static int run_repl(const char *id, const char *language, struct error *err)
+{
+	struct exec_options options;
+	int status;
+
+	init_exec(&options);
+	options.program = json_pack("{s:s}", "repl", language);
+	status = run_on_terminal(id, &options, err);
+	json_decref(options.program);
+	spec_free(&options.spec);
+	return status;
+}
+
+/* In a session that ends with this process, if it does not so before. */
+static int run_repl_anew(struct run_options *options, char **words, struct session_options *own, bool keep,
+	struct error *err)
+{
+	struct session_made made;
+	struct error unimportant = {0};
+	int status;
+
+	if (!options->operands[1])
+		return error_set(err, 0, "nsbox session repl: of which language? See nsbox session repl --help");
+	if (options->operands[2])
+		return error_set(err, 0, "nsbox session repl takes one language; see nsbox session repl --help");
+	if (own->language[0])
+		return error_set(err, 0, "--lang: nsbox session repl has its language already");
+	if (take_repl_language(options->operands[0], own, err) < 0 || make_session(options, words, own, &made, err) < 0)
+		return -1;
+	if (keep) {
+		fprintf(stderr, "nsbox: session %s\n", made.id);
+		session_claim(&made);
+	}
+	status = run_repl(made.id, own->language, err);
+	if (!keep)
+		json_decref(ask(made.id, json_pack("{s:s}", "op", "stop"), NULL, &unimportant));
+	return status;
+}
+
+static int command_repl(int argc, char **argv)
+{
+	cleanup_free char **words = xcalloc((size_t)argc + 3, sizeof *words);
+	struct session_options own;
+	struct repl_options repl;
+	enum storage_kind storage = STORAGE_DEFAULT;
+	struct run_options options;
+	struct error err = {0};
+	int status;
+
+	memcpy(words, argv, (size_t)argc * sizeof *words);
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return cli_print_text(repl_help);
+	if (take_repl(&argc, words, &repl, &err) < 0)
+		return cli_fail(&err);
+	if (!isatty(STDIN_FILENO)) {
+		error_set(&err, 0, "nsbox session repl is for a terminal, and standard input is none");
+		error_hint(&err, "nsbox session exec --lang LANGUAGE ID - runs what comes from there");
+		return cli_fail(&err);
+	}
+	if (repl.session) {
+		status = take_repl_language(words[1], &own, &err) < 0 ? -1 : run_repl(repl.session, own.language, &err);
+		return status < 0 ? cli_fail(&err) : status;
+	}
+	if (take_own(&argc, words, &own, &storage, &err) < 0)
+		return cli_fail(&err);
+	/* As command_new has it; the language, where there is one, is the operand before. */
+	words[argc++] = (char *)"true";
+	words[argc] = NULL;
+	status = run_options_parse(argc, words, &options, &err);
+	options.spec.storage = storage;
+	if (status == 0)
+		status = run_repl_anew(&options, words, &own, repl.keep, &err);
+	run_options_free(&options);
+	return status < 0 ? cli_fail(&err) : status;
 }
 
 /* --- ls, ps --- */
@@ -783,14 +1217,34 @@ static bool takes_connections(const char *id, int socket)
 	if (socket >= 0)
 		return true;
 	error_set(&err, 0, "%s: it takes no connections: more than it can take are waiting", id);
-	fail(&err);
+	cli_fail(&err);
 	return false;
+}
+
+/* «8080->80», the host's first, with commas between. */
+static const char *ports_text(const json_t *published, char *ret, size_t size)
+{
+	const json_t *one;
+	size_t i, used = 0;
+
+	*ret = '\0';
+	json_array_foreach((json_t *)published, i, one)
+	{
+		used += (size_t)snprintf(ret + used, size - used, "%s%d->%d", i ? "," : "",
+			(int)json_integer_value(json_object_get(one, "host_port")),
+			(int)json_integer_value(json_object_get(one, "port")));
+		if (used >= size)
+			break;
+	}
+	return ret;
 }
 
 static void list_one(void *data, const char *id, int socket)
 {
 	struct listing *listing = data;
 	struct error err = {0};
+	char ports[256], idle[32];
+	const char *language;
 	json_t *info;
 
 	if (!takes_connections(id, socket)) {
@@ -803,7 +1257,7 @@ static void list_one(void *data, const char *id, int socket)
 		/* Others have ended meanwhile. */
 		if (err.errnum == ETIMEDOUT) {
 			error_context(&err, "%s", id);
-			fail(&err);
+			cli_fail(&err);
 			listing->failed = true;
 		}
 		return;
@@ -812,17 +1266,22 @@ static void list_one(void *data, const char *id, int socket)
 		json_array_append_new(listing->list, info);
 		return;
 	}
+	language = json_string_value(json_object_get(info, "language")) ?: "";
 	if (listing->quiet)
 		puts(id);
 	else {
 		if (!listing->any)
-			printf("%-32s  %-9s %8s %8s  %9s  %s\n", "ID", "ROOT", "AGE", "IDLE",
-				"PROCESSES", "IMAGE OR DIRECTORY");
-		printf("%-32s  %-9s %7.0fs %7.0fs  %9zu  %s\n", id,
-			json_string_value(json_object_get(info, "root")),
-			json_number_value(json_object_get(info, "age_s")),
-			json_number_value(json_object_get(info, "idle_s")),
+			printf("%-32s  %-9s %-10s  %8s %8s  %9s  %-12s  %s\n", "ID", "ROOT", "LANGUAGE", "AGE",
+				"IDLE", "PROCESSES", "PORTS", "IMAGE OR DIRECTORY");
+		if (json_is_true(json_object_get(info, "paused")))
+			strcpy(idle, "paused");
+		else
+			snprintf(idle, sizeof idle, "%.0fs", json_number_value(json_object_get(info, "idle_s")));
+		printf("%-32s  %-9s %-10s  %7.0fs %8s  %9zu  %-12s  %s\n", id,
+			json_string_value(json_object_get(info, "root")), *language ? language : "-",
+			json_number_value(json_object_get(info, "age_s")), idle,
 			json_array_size(json_object_get(info, "processes")),
+			ports_text(json_object_get(info, "published"), ports, sizeof ports),
 			json_string_value(json_object_get(info, "root_path")) ?: "");
 	}
 	listing->any = true;
@@ -849,22 +1308,22 @@ static int command_ls(int argc, char **argv)
 		case 'h':
 		case OPTION_HELP:
 			json_decref(listing.list);
-			return print_help(ls_help);
+			return cli_print_text(ls_help);
 		default:
 			refuse_option(option, argv, "ls", &err);
-			return fail(&err);
+			return cli_fail(&err);
 		}
 	if (optind < argc) {
 		error_set(&err, 0,
 			"nsbox session ls takes no arguments; see nsbox session ls --help");
-		return fail(&err);
+		return cli_fail(&err);
 	}
 	if (session_list(list_one, &listing, &err) < 0) {
 		json_decref(listing.list);
-		return fail(&err);
+		return cli_fail(&err);
 	}
 	status = listing.failed ? EXIT_NSBOX_FAILED : 0;
-	return listing.list ? print_object(listing.list) ?: status : finish_output(status);
+	return listing.list ? cli_print_json(listing.list) ?: status : cli_finish(status);
 }
 
 static void print_process(const json_t *process)
@@ -876,7 +1335,10 @@ static void print_process(const json_t *process)
 	char state[32];
 
 	snprintf(state, sizeof state, "%s",
-		json_is_true(json_object_get(process, "background")) ? "background" : "running");
+		json_is_true(json_object_get(process, "paused"))       ? "paused"
+		: json_object_get(process, "context")		       ? "context"
+		: json_is_true(json_object_get(process, "background")) ? "background"
+								       : "running");
 	if (json_is_integer(status))
 		snprintf(
 			state, sizeof state, "ended (%lld)", (long long)json_integer_value(status));
@@ -915,29 +1377,29 @@ static int command_ps(int argc, char **argv)
 			break;
 		case 'h':
 		case OPTION_HELP:
-			return print_help(ps_help);
+			return cli_print_text(ps_help);
 		default:
 			refuse_option(option, argv, "ps", &err);
-			return fail(&err);
+			return cli_fail(&err);
 		}
 	if (argc - optind != 1) {
 		error_set(&err, 0, "nsbox session ps takes one id; see nsbox session ps --help");
-		return fail(&err);
+		return cli_fail(&err);
 	}
 	info = ask(argv[optind], json_pack("{s:s}", "op", "info"), NULL, &err);
 	if (!info)
-		return fail(&err);
+		return cli_fail(&err);
 	if (json) {
 		json_t *processes = json_incref(json_object_get(info, "processes"));
 
 		json_decref(info);
-		return print_object(processes);
+		return cli_print_json(processes);
 	}
 	if (json_array_size(json_object_get(info, "processes")) > 0)
 		printf("%7s  %-11s  %8s  %s\n", "PROCESS", "STATE", "AGE", "COMMAND");
 	json_array_foreach(json_object_get(info, "processes"), i, process) print_process(process);
 	json_decref(info);
-	return finish_output(0);
+	return cli_finish(0);
 }
 
 /* --- logs, kill --- */
@@ -991,10 +1453,10 @@ static int command_logs(int argc, char **argv)
 			break;
 		case 'h':
 		case OPTION_HELP:
-			return print_help(logs_help);
+			return cli_print_text(logs_help);
 		default:
 			refuse_option(option, argv, "logs", &err);
-			return fail(&err);
+			return cli_fail(&err);
 		}
 	if (argc - optind != 2)
 		r = error_set(&err, 0,
@@ -1002,7 +1464,7 @@ static int command_logs(int argc, char **argv)
 	else
 		r = parse_process(argv[optind + 1], &process, &err);
 	if (r < 0)
-		return fail(&err);
+		return cli_fail(&err);
 	do
 		r = show_piece(argv[optind], process, &offset, follow, &result, &err);
 	while (r > 0 || (r == 0 && follow && !result));
@@ -1010,7 +1472,7 @@ static int command_logs(int argc, char **argv)
 	if (follow && result)
 		print_sentence(result);
 	json_decref(result);
-	return r < 0 ? fail(&err) : status;
+	return r < 0 ? cli_fail(&err) : status;
 }
 
 static int command_kill(int argc, char **argv)
@@ -1027,14 +1489,14 @@ static int command_kill(int argc, char **argv)
 		switch (option) {
 		case 's':
 			if (parse_signal("--signal", optarg, &number, &err) < 0)
-				return fail(&err);
+				return cli_fail(&err);
 			break;
 		case 'h':
 		case OPTION_HELP:
-			return print_help(kill_help);
+			return cli_print_text(kill_help);
 		default:
 			refuse_option(option, argv, "kill", &err);
-			return fail(&err);
+			return cli_fail(&err);
 		}
 	if (argc - optind != 2)
 		r = error_set(&err, 0,
@@ -1047,7 +1509,7 @@ static int command_kill(int argc, char **argv)
 				(int)number),
 			NULL, &err);
 	if (!answer)
-		return fail(&err);
+		return cli_fail(&err);
 	json_decref(answer);
 	return 0;
 }
@@ -1126,10 +1588,10 @@ static int command_input(int argc, char **argv)
 			break;
 		case 'h':
 		case OPTION_HELP:
-			return print_help(input_help);
+			return cli_print_text(input_help);
 		default:
 			refuse_option(option, argv, "input", &err);
-			return fail(&err);
+			return cli_fail(&err);
 		}
 	if (argc - optind != 3 && (argc - optind != 2 || !options.close))
 		r = error_set(&err, 0,
@@ -1138,7 +1600,7 @@ static int command_input(int argc, char **argv)
 		r = parse_process(argv[optind + 1], &process, &err);
 	if (r == 0)
 		r = give_input(argv[optind], process, argv[optind + 2], &options, &err);
-	return r < 0 ? fail(&err) : 0;
+	return r < 0 ? cli_fail(&err) : 0;
 }
 
 /* --- cp --- */
@@ -1150,7 +1612,7 @@ static int command_cp(int argc, char **argv)
 	struct error err = {0};
 
 	if (option == 'h' || option == OPTION_HELP)
-		return print_help(cp_help);
+		return cli_print_text(cp_help);
 	if (option != -1)
 		r = refuse_option(option, argv, "cp", &err);
 	else if (argc - optind != 2)
@@ -1158,7 +1620,51 @@ static int command_cp(int argc, char **argv)
 			&err, 0, "nsbox session cp takes two places; see nsbox session cp --help");
 	else if ((r = session_copy(argv[optind], argv[optind + 1], &err)) < 0)
 		error_context(&err, "copying %s to %s", argv[optind], argv[optind + 1]);
-	return r < 0 ? fail(&err) : 0;
+	return r < 0 ? cli_fail(&err) : 0;
+}
+
+/* --- pause, resume --- */
+
+/* One after the other; what one cannot does not keep the next from it. */
+static int ask_each(int argc, char **argv, const char *command, const char *help_text)
+{
+	static const struct option longs[] = {{"help", no_argument, NULL, OPTION_HELP}, {0}};
+	bool pause = strcmp(command, "pause") == 0;
+	struct error err = {0};
+	int option, status = 0;
+
+	while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+		if (option == 'h' || option == OPTION_HELP)
+			return cli_print_text(help_text);
+		refuse_option(option, argv, command, &err);
+		return cli_fail(&err);
+	}
+	if (optind == argc) {
+		error_set(&err, 0, "nsbox session %s: which session? See nsbox session %s --help", command, command);
+		return cli_fail(&err);
+	}
+	for (int i = optind; i < argc; i++) {
+		json_t *answer;
+
+		err = (struct error){0};
+		answer = ask(argv[i], json_pack("{s:s}", "op", command), NULL, &err);
+		if (!answer)
+			status = cli_fail(&err);
+		else if (json_is_true(json_object_get(answer, "already")))
+			fprintf(stderr, "nsbox: %s %s\n", argv[i], pause ? "is paused already" : "is not paused");
+		json_decref(answer);
+	}
+	return status;
+}
+
+static int command_pause(int argc, char **argv)
+{
+	return ask_each(argc, argv, "pause", pause_help);
+}
+
+static int command_resume(int argc, char **argv)
+{
+	return ask_each(argc, argv, "resume", resume_help);
 }
 
 /* --- stop --- */
@@ -1180,7 +1686,7 @@ static void wait_for_stopped(struct stopping *stopping)
 		json_decref(session_receive(stopping->sockets[i], NULL, &err));
 		if (err.errnum == ETIMEDOUT) {
 			error_context(&err, "%s", stopping->ids[i]);
-			fail(&err);
+			cli_fail(&err);
 			stopping->failed = true;
 		}
 		close(stopping->sockets[i]);
@@ -1221,10 +1727,10 @@ static int command_stop(int argc, char **argv)
 			break;
 		case 'h':
 		case OPTION_HELP:
-			return print_help(stop_help);
+			return cli_print_text(stop_help);
 		default:
 			refuse_option(option, argv, "stop", &err);
-			return fail(&err);
+			return cli_fail(&err);
 		}
 	if (all != (optind == argc))
 		r = error_set(&err, 0,
@@ -1243,7 +1749,7 @@ static int command_stop(int argc, char **argv)
 	}
 	wait_for_stopped(&stopping);
 	if (r < 0)
-		return fail(&err);
+		return cli_fail(&err);
 	return stopping.failed ? EXIT_NSBOX_FAILED : 0;
 }
 
@@ -1254,14 +1760,24 @@ static const struct {
 	int (*function)(int argc, char **argv);
 } commands[] = {
 	{"new", command_new},
+	{"install", command_install},
 	{"exec", command_exec},
+	{"context", command_context},
 	{"shell", command_shell},
+	{"repl", command_repl},
 	{"ls", command_ls},
 	{"ps", command_ps},
 	{"logs", command_logs},
 	{"input", command_input},
 	{"kill", command_kill},
 	{"cp", command_cp},
+	{"pause", command_pause},
+	{"resume", command_resume},
+	{"snapshot", command_snapshot},
+	{"snapshots", command_snapshots},
+	{"fork", command_fork},
+	{"restore", command_restore},
+	{"commit", command_commit},
 	{"stop", command_stop},
 };
 
@@ -1277,7 +1793,7 @@ int cmd_session(int argc, char **argv)
 		return EXIT_NSBOX_FAILED;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return print_help(help);
+		return cli_print_text(help);
 	for (int i = 0; i < COMMANDS_COUNT; i++)
 		if (strcmp(commands[i].name, argv[1]) == 0)
 			return commands[i].function(argc - 1, argv + 1);

@@ -16,7 +16,7 @@ answers() {
   local words
   mapfile -t words < <(jq -r '.command, .args[]')
   [ "${#words[@]}" -gt 1 ]
-  echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | timeout 20 "${words[@]}" | jq -e '.result == {}'
+  echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | timeout 60 "${words[@]}" | jq -e '.result == {}'
 }
 
 @test "clients: Claude Code, Claude Desktop and Cursor: mcpServers" {

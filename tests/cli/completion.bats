@@ -57,7 +57,7 @@ is() { # $1: what is wanted; then the words
   local command options words
   for command in run check mcp; do
     options=$(bash -c 'source "$1"; _nsbox_options "$2" "$3"' completion "$completion" "$nsbox" "$command")
-    words=$(awk 'NF > 1 { print $2 }' <<<"$options" | grep -vE '^([A-Z]+[][A-Z:=|]*(\[:ro\])?|[A-Z]+\|[a-z]+|[a-z]+(\|[a-z]+)+)$') || true
+    words=$(awk 'NF > 1 { print $2 }' <<<"$options" | grep -vE '^([[]?[A-Z]+[][A-Z:=|,]*(\[:ro\])?|[A-Z]+\|[a-z]+|[a-z]+=?(\|[a-z]+=?)+)$') || true
     [ -z "$words" ] || { echo "$command: $words"; return 1; }
     grep -qE '^--(timeout|rootfs) [A-Z]+$' <<<"$options"
     grep -qE '^--(help|json) $' <<<"$options"
@@ -76,6 +76,9 @@ is() { # $1: what is wanted; then the words
   is "own perl python" run --lang ""
   is "perl python" run --lang p
   is "python" run --lang = py
+  is "own perl python" session repl ""
+  is "--keep" session repl python --ke
+  is "pause" session pa
   is "own perl python" languages ""
   is "perl python" languages own p
 }
@@ -108,7 +111,7 @@ is() { # $1: what is wanted; then the words
 }
 
 @test "completion: words of an option that has a few" {
-  is "host none" run --network ""
+  is "allow= host none pasta" run --network ""
   is "host" run --network = h
   is "" run --memory ""
 }
@@ -145,4 +148,27 @@ is() { # $1: what is wanted; then the words
   is "tree" images export python : 3.12 tr
   is "export import inspect ls prune pull rm" images ""
   is "--all" images prune --a
+}
+
+@test "completion: commands of nsbox session, and snapshots" {
+  export NSBOX_STORE=$BATS_TEST_TMPDIR/store XDG_RUNTIME_DIR=$BATS_TEST_TMPDIR/runtime
+  local id=0123456789abcdef0123456789abcdef
+  mkdir -p -m 700 "$NSBOX_STORE" "$XDG_RUNTIME_DIR"
+  mkdir -p "$NSBOX_STORE"/snapshots/{records,layers}
+  echo '{"version": 1, "id": "'$id'", "name": null, "session": "'$id'", "parent": null, "created_s": 1, "shared": false,
+    "copied": false, "bytes": 0, "layers": [], "packages": null, "spec": {}, "options": {}}' >"$NSBOX_STORE/snapshots/records/$id"
+  is "repl restore resume" session re
+  is "commit context cp" session c
+  is "end interrupt ls restart" session context ""
+  is "" session context ls ""
+  is "$id" session commit ""
+  is "$id" session fork 01
+  is "" session restore ""
+  is "$id" session restore x ""
+  is "rm" session snapshots ""
+  is "$id" session snapshots rm ""
+  is "--changes --code --context" session exec 01 --c
+  is "" session exec 01 ls --c
+  is "--lang" session install 01 --la
+  is "--author --change --help --json --message --quiet" session commit --
 }

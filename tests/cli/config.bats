@@ -157,7 +157,7 @@ call() { # $1: arguments of execute_code
   [ "$status" = 125 ]
   [[ $output = "nsbox: $file:1: "*"the file is one JSON object, such as {"* ]]
   configure '{"netwrk": "none"}'
-  refused "$file: \"netwrk\": unknown key; here there are limits, network, seccomp, cgroup, require_cgroup, image_policy, mcp, env, registries"
+  refused "$file: \"netwrk\": unknown key; here there are limits, network, seccomp, cgroup, require_cgroup, image_policy, packages, snapshots, mcp, env, registries"
   run "$nsbox" run --json true
   [ "$status" = 125 ]
   [ "$(jq -r .ended_by <<<"$output")" = setup ]

@@ -52,6 +52,17 @@ json() {
   jq -e . >/dev/null <<<"$result" || { echo "no JSON"; return 1; }
 }
 
+# Calls $1, which is box, loaded or json, with a limit of time that ends the command: $limit, in ms. A busy machine gets
+# more, until the command has come as far as making the file /place/done.
+in_time() {
+  for limit in ${limits:-400 4000 20000}; do
+    "$1" --timeout "${limit}ms" --bind "$place:/place" "${@:2}"
+    [ ! -e "$place/done" ] || return 0
+  done
+  echo "not done within $limit ms"
+  return 1
+}
+
 # What a jq expression gives on $result; and whether it is $2.
 of() {
   jq -r "$1" <<<"$result"
@@ -77,10 +88,10 @@ am_root() {
   [ "$(id -u)" = 0 ]
 }
 
-# Until a command succeeds, for five seconds.
+# Until a command succeeds, for half a minute: what comes, comes soon where the machine has nothing else to do.
 eventually() {
   local i
-  for i in {1..100}; do
+  for i in {1..600}; do
     "$@" && return
     sleep 0.05
   done

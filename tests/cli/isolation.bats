@@ -154,7 +154,7 @@ mounts_of() {
   mounts_of >mounts
   cat mounts
   # What is there at all.
-  ! grep -v -E '^/(usr|bin|sbin|lib[a-z0-9]*|etc/[^ ]+|proc(/[^ ]+)?|dev/[^ ]+|)( |$)' mounts
+  ! grep -v -E '^/(usr|bin|sbin|lib[a-z0-9]*|etc/[^ ]+|proc(/[^ ]+)?|dev/[^ ]+|)( |$)' mounts || false
   # A file system of the host's is read-only, but for device nodes.
   while read -r point options type root; do
     case $type in
@@ -167,7 +167,7 @@ mounts_of() {
   done <mounts
   grep -q '^/proc/sys ro,' mounts
   # Every tmpfs has a size and a number of files.
-  ! awk '{ for (i = 7; $i != "-"; i++); if ($(i + 1) == "tmpfs") print $NF }' "/proc/$pid/mountinfo" | grep -v 'size=.*nr_inodes='
+  ! awk '{ for (i = 7; $i != "-"; i++); if ($(i + 1) == "tmpfs") print $NF }' "/proc/$pid/mountinfo" | grep -v 'size=.*nr_inodes=' || false
 }
 
 @test "mounts: of a rootfs, only the tree and ours" {
@@ -179,7 +179,7 @@ mounts_of() {
   pid=$(inner_pid "/load stubborn")
   mounts_of >mounts
   cat mounts
-  ! grep -v -E '^/((proc|dev)(/[^ ]+)?|tmp|workspace|etc/[^ ]+|) ' mounts
+  ! grep -v -E '^/((proc|dev)(/[^ ]+)?|tmp|workspace|etc/[^ ]+|) ' mounts || false
   while read -r point options type root; do
     [[ $type = overlay || $type = tmpfs || $type = proc || $type = devpts || $point = /dev/* || $options = ro,* ]]
     [[ $options = *nosuid* ]]
@@ -188,7 +188,7 @@ mounts_of() {
 
 @test "mounts: none is propagated from or to the host" {
   start_inside
-  ! awk '{ for (i = 7; $i != "-"; i++) print $i }' "/proc/$pid/mountinfo" | grep -E 'shared|master'
+  ! awk '{ for (i = 7; $i != "-"; i++) print $i }' "/proc/$pid/mountinfo" | grep -E 'shared|master' || false
 }
 
 @test "root and current folder are inside" {
@@ -220,7 +220,7 @@ mounts_of() {
   if am_root; then
     [ -z "$(tr -d '\0' <"/proc/$agent/environ")" ]
   else
-    ! cat "/proc/$agent/environ" 2>/dev/null
+    ! cat "/proc/$agent/environ" 2>/dev/null || false
   fi
 }
 
@@ -283,7 +283,7 @@ run = ["/proc/self/fd/5", "run", "--json", "--", "sh", "-c", "cat"]
 def start():
     return subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[5])
 def end(child):
-    out, _ = child.communicate(b"", 20)
+    out, _ = child.communicate(b"", 60)
     return json.loads(out)
 end(start())
 ids = os.open("/run/nsbox/ids", os.O_RDWR)
@@ -292,7 +292,12 @@ def lock(kind, begin, length):
 lock(fcntl.F_WRLCK, 0, 498)
 first, second = start(), start()
 import time
-time.sleep(1)
+def taken(slot):
+    seen = fcntl.fcntl(ids, 36, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, slot, 1, 0)) # F_OFD_GETLK
+    return struct.unpack("hhqqi4x", seen)[0] != fcntl.F_UNLCK
+end_of_patience = time.monotonic() + 50
+while not (taken(498) and taken(499)) and time.monotonic() < end_of_patience:
+    time.sleep(0.05)
 third = end(start())
 seen = [end(child)["sandbox"]["host_uid"] for child in (first, second)]
 print(len(set(seen)), third["ended_by"], third["error"]["text"])

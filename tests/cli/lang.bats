@@ -100,6 +100,14 @@ throw new Error("wrong")'
   [[ $stderr = *"nsbox: compile failed"* ]]
 }
 
+@test "a package that is not there: what installs it is told, once the code has failed for it" {
+  json --lang python -c 'import a_package_of_nobody'
+  holds '.exit_code == 1 and (.hint | contains("--with"))'
+  json --lang python -c 'try: import a_package_of_nobody
+except ImportError as e: import sys; print(e, file=sys.stderr)'
+  holds '.exit_code == 0 and .hint == null'
+}
+
 @test "a crash in C is a signal" {
   need gcc
   json --lang c -c 'int main(void) { *(volatile int *)0 = 1; }'

@@ -222,9 +222,9 @@ END
 }
 
 @test "--warm that is interrupted leaves nothing; what a killed one leaves is taken over" {
-  # One command, as another one has another cache; it ends once there is time.
-  local until=$(($(date +%s) + 8))
-  add_cached slow 'ls $1 >$1/file; echo half >$1/half; while [ $(date +%s) -lt '$until' ]; do sleep 0.1; done'
+  # One command, as another one has another cache; it goes on when its sleep is ended.
+  local seconds=$(mark)
+  add_cached slow "ls \$1 >\$1/file; echo half >\$1/half; sleep $seconds || :"
   "$nsbox" languages --warm slow >out 2>err 3>&- &
   pid=$!
   eventually is_half_filled
@@ -238,8 +238,10 @@ END
   eventually is_half_filled
   kill -KILL $pid
   wait $pid || true
-  eventually nothing_runs
+  eventually nothing_runs "sleep $seconds"
   is_half_filled
+  ends_sleep() { pkill -f "^sleep $seconds"; }
+  eventually ends_sleep 3>&- &
   languages --warm slow
   [ "$status" = 0 ]
   [ "$(ls cache/nsbox | wc -l)" = 1 ]

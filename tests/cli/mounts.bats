@@ -102,7 +102,7 @@ END
     box --seccomp "$filter" --bind "$place/shared:/d" --ro-bind "$place/try.py:/try.py" -- python3 /try.py /d
     [ "$status" = 0 ]
     [ "${#lines[@]}" = 12 ]
-    ! grep done <<<"$output"
+    ! grep done <<<"$output" || false
     [ -z "$(find shared -perm /6000)" ]
     box --seccomp "$filter" --bind "$place/shared:/d" -- sh -c 'touch /d/x && chmod 755 /d/x'
     [ "$status" = 0 ]

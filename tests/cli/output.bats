@@ -54,7 +54,8 @@ d 755 - ./empty' ]
   [ "$(stat -c %a out)" = 700 ]
   box --output new -- true
   [ "$status" = 0 ]
-  [ -d new ] && [ -z "$(ls -A new)" ]
+  [ -d new ]
+  [ -z "$(ls -A new)" ]
   box --output never -- /nowhere
   [ "$status" = 127 ]
   box --output never2 --bind "$place/missing:/x" -- true
@@ -88,7 +89,8 @@ d 755 - ./empty' ]
 }
 
 @test "output: also of a run that a limit or a signal has ended" {
-  box --output timeout --timeout 1 -- sh -c 'echo x >f; sleep 60'
+  emptied() { rm -rf timeout; box "$@"; }
+  in_time emptied --output timeout -- sh -c 'echo x >f; : >/place/done; sleep 60'
   [ "$status" = 124 ]
   [ "$(cat timeout/f)" = x ]
   box --output killed -- sh -c 'echo x >f; kill -9 $$'
@@ -103,7 +105,7 @@ d 755 - ./empty' ]
   "$nsbox" run --output term -- sh -c 'echo x >f; echo go; sleep 60' >started & nsbox_pid=$!
   eventually grep -q go started
   kill -TERM $nsbox_pid
-  ! wait $nsbox_pid
+  ! wait $nsbox_pid || false
   [ "$(cat term/f)" = x ]
 }
 
@@ -133,6 +135,16 @@ d 755 - ./empty' ]
   [ -e out/f ]
   box --output out2 --tmpfs /a --tmpfs /b -w /b -- sh -c 'mkdir -p c && touch c/f'
   [ -e out2/c/f ]
+}
+
+@test "output: what is mounted in the working directory is no part of it, nor is the place that was made for it" {
+  mkdir in
+  touch in/f
+  box --output out --ro-bind "$PWD/in:/workspace/in" --ro-bind "$PWD/in/f:/workspace/f" --bind "$PWD/in/f:/workspace/d/f" \
+    --tmpfs /workspace/t -- sh -c 'ls in/f f d/f && touch made d/made t/made'
+  [ "$status" = 0 ]
+  [ -z "$stderr" ]
+  [ "$(cd out && find . -mindepth 1 | sort | xargs)" = "./d ./d/made ./made" ]
 }
 
 @test "output: the code itself is not returned, unless it was changed" {
@@ -212,7 +224,7 @@ for name in names:
 
 @test "output: many files, and directories in each other" {
   has_python
-  box --output out --disk 512m -m 1g --timeout 60 -- python3 -c '
+  observe timeout 300 "$nsbox" run ${NSBOX_TEST_OPTIONS:-} --output out --disk 512m -m 1g --timeout 200 -- python3 -c '
 import os
 os.mkdir("many")
 for i in range(100000): open(f"many/{i}", "w").close()

@@ -7,12 +7,14 @@
  *     size:ROWSxCOLUMNS   the terminal's size (the first one: before the command starts)
  *     wait:TEXT           until the command has written TEXT, since the last wait
  *     type:TEXT           keys; \xHH, \r, \n, \t are understood
+ *     end:TEXT            keys that end it, as the last step: again each second, as an end of input that comes while a line
+ *                         editor is about to change the terminal's modes is lost
  *     signal:NAME         to the command: INT, TERM, KILL, HUP, TSTP, CONT, QUIT, STOP
  *     pause:MS
  *     modes               prints «[pty: cooked]» or «[pty: raw]»
  *
  * What the command writes goes to standard output. At the end a line says how the terminal was left. The
- * status is the command's (128+N for signal N), or 70 where a wait was in vain for ten seconds.
+ * status is the command's (128+N for signal N), or 70 where a wait was in vain for thirty seconds.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,12 +31,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 10000, SEEN_MAX = 1 << 20, STATUS_IN_VAIN = 70 };
+enum { WAIT_MS = 30000, AGAIN_MS = 1000, SEEN_MAX = 1 << 20, STATUS_IN_VAIN = 70 };
 
 static int master, slave;
 static pid_t child;
 static char *seen; /* what came since the last wait */
 static size_t seen_length;
+static const char *ending; /* the keys that end it; or NULL */
 
 static void __attribute__((noreturn)) fail(const char *what)
 {
@@ -163,6 +166,8 @@ static void do_step(const char *step)
 		wait_for(argument);
 	else if (strncmp(step, "type:", 5) == 0)
 		type_keys(argument);
+	else if (strncmp(step, "end:", 4) == 0)
+		ending = argument;
 	else if (strncmp(step, "signal:", 7) == 0)
 		send_signal(argument);
 	else if (strncmp(step, "pause:", 6) == 0)
@@ -195,10 +200,14 @@ static void start(char **argv)
 /* Until the command has ended; it is killed when it takes too long. */
 static int finish(void)
 {
-	long end = now_ms() + WAIT_MS;
+	long end = now_ms() + WAIT_MS, again = 0;
 	int status;
 
 	while (waitpid(child, &status, WNOHANG) == 0) {
+		if (ending && now_ms() >= again) {
+			type_keys(ending);
+			again = now_ms() + AGAIN_MS;
+		}
 		relay(20);
 		if (now_ms() >= end) {
 			errno = ETIMEDOUT;

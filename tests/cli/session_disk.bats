@@ -4,32 +4,13 @@
 # is left.
 
 load helpers
+load sessions
 
 setup() {
   place=$BATS_TEST_TMPDIR
   cd "$place"
   export XDG_RUNTIME_DIR=$place/runtime NSBOX_STORE=$place/store
   mkdir -m 700 runtime
-}
-
-teardown() {
-  "$nsbox" session stop --all
-  eventually not_running
-}
-
-not_running() {
-  ! pgrep -f "^[^ ]*$nsbox" >/dev/null
-}
-
-# Makes one: its id is in $id.
-session() {
-  id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-} "$@" 2>warnings)
-  [[ $id =~ ^[0-9a-f]{32}$ ]]
-}
-
-disk_session() {
-  session --storage disk "$@"
-  [ "$(info .storage)" = disk ] || skip "$(info .storage_note)"
 }
 
 inside() {
@@ -39,10 +20,6 @@ inside() {
 inside_json() {
   observe timeout 100 "$nsbox" session exec --json "$id" -- "$@"
   result=$output
-}
-
-info() {
-  "$nsbox" session ls --json | jq -r ".[] | select(.id == \"$id\") | $1"
 }
 
 nothing_left() {
@@ -76,7 +53,7 @@ many_files() {
   session --storage memory
   [ "$(info .storage)" = memory ]
   [ "$(info .storage_note)" = null ]
-  nothing_left
+  [ "$(ls store/sessions)" = "$id.packages" ]
   run --separate-stderr "$nsbox" session new --storage paper
   [ "$status" = 125 ]
   [ "$stderr" = 'nsbox: --storage: "paper" is neither disk nor memory' ]
@@ -91,14 +68,14 @@ many_files() {
   [ "$output" = works ]
   NSBOX_STORE=/dev/shm/nsbox-test-$$ session
   [ "$(info .storage)" = memory ]
-  ! grep "on disk" warnings
+  ! grep "on disk" warnings || false
   rm -r /dev/shm/nsbox-test-$$
   XDG_DATA_HOME='' HOME='' NSBOX_STORE='' session
   [ "$(info .storage_note)" = "there is no place for images: neither NSBOX_STORE, XDG_DATA_HOME nor HOME is set" ]
 }
 
 @test "files are not memory" {
-  disk_session -m 64m --disk 1g
+  disk_session --storage disk -m 64m --disk 1g
   inside_json sh -c 'head -c 500000000 /dev/zero >big; stat -c %s big'
   is .ended_by exited
   is .stdout 500000000
@@ -108,7 +85,7 @@ many_files() {
 }
 
 @test "the limit: who writes is ended, who does not write is not" {
-  disk_session --disk 32m
+  disk_session --storage disk --disk 32m
   idle=$("$nsbox" session exec -d "$id" sh -c 'while :; do sleep 0.1; done')
   inside_json sh -c "$(many_files 1000)"
   is .ended_by disk
@@ -135,7 +112,7 @@ many_files() {
 }
 
 @test "the limit: one file, which the kernel stops" {
-  disk_session --disk 16m
+  disk_session --storage disk --disk 16m
   inside_json python3 -c 'open("big", "wb").write(bytes(100 << 20))'
   holds '.limits_hit[0].limit == "disk"'
   inside stat -c %s big
@@ -143,7 +120,7 @@ many_files() {
 }
 
 @test "the limit: what is hidden counts, too" {
-  disk_session --disk 32m
+  disk_session --storage disk --disk 32m
   # In a directory that is closed to its owner.
   inside_json sh -c "mkdir /tmp/a; cd /tmp/a; chmod 0 /tmp/a; i=0; while [ \$i -lt 1000 ]; do head -c 2097152 /dev/zero >\$i; i=\$((i+1)); done"
   [ "$(of .ended_by)" = disk ] || [ "$(of '.usage.disk_used_bytes < 30000000')" = true ]
@@ -166,14 +143,14 @@ for i in range(500):
 }
 
 @test "the limit: names" {
-  disk_session --disk 4m
+  disk_session --storage disk --disk 4m
   inside_json python3 -c 'for i in range(500000): open("/tmp/%d" % i, "w").close()'
   is '.limits_hit[0].limit' inodes
   [ "$(of .ended_by)" = disk ] || is .ended_by exited
 }
 
 @test "the limit: nothing is reserved in advance" {
-  disk_session --disk 32m
+  disk_session --storage disk --disk 32m
   inside python3 -c '
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -188,7 +165,7 @@ print(os.fstat(f).st_size)'
 }
 
 @test "nothing is left: deep, closed, many" {
-  disk_session
+  disk_session --storage disk
   inside sh -c 'mkdir -p a/b; echo x >a/b/c; chmod 0 a/b a; mkfifo fifo; ln -s /etc link'
   inside python3 -c '
 import os
@@ -207,7 +184,7 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
 }
 
 @test "nothing is left: whatever is killed, at any moment" {
-  disk_session
+  disk_session --storage disk
   # The supervisors are forks of who made them: they are killed as well.
   for moment in 0 1 2 3 5 8 13 20 40 80; do
     "$nsbox" session new --storage disk >/dev/null 2>&1 &
@@ -220,7 +197,7 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
   eventually not_running
   session
   inside sh -c 'head -c 3000000 /dev/zero >file'
-  only_ours() { [ "$(ls store/sessions)" = "$id" ]; }
+  only_ours() { [ "$(ls store/sessions)" = "$id"$'\n'"$id.packages" ]; }
   eventually only_ours
   kill -9 "$(info .supervisor)"
   eventually not_running
@@ -232,7 +209,7 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
     "$nsbox" session new --storage disk >>made 2>/dev/null &
   done
   wait
-  left_all() { [ "$(ls store/sessions | sort)" = "$(sort made <(echo "$first"))" ]; }
+  left_all() { [ "$(ls store/sessions | sort)" = "$(sort made <(echo "$first") <(sed 's/$/.packages/' made <(echo "$first")))" ]; }
   eventually left_all
   while read -r id; do
     inside sh -c 'echo works >file; cat file'
@@ -241,7 +218,7 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
 }
 
 @test "the limit: many writers at a time, and one that does not write" {
-  disk_session --disk 64m --pids-limit 100
+  disk_session --storage disk --disk 64m --pids-limit 100
   idle=$("$nsbox" session exec -d "$id" sh -c 'while :; do sleep 0.1; done')
   for writer in 1 2 3 4 5 6 7 8; do
     "$nsbox" session exec -d "$id" sh -c "i=0; while :; do head -c 1048576 /dev/zero >/tmp/$writer-\$i; i=\$((i+1)); done" >/dev/null
@@ -256,7 +233,7 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
 
 @test "what is bound is the host's, also on the same disk: nothing is made in it" {
   mkdir bound
-  disk_session --bind "$place/bound:/bound" --bind "$place/bound:/made/on/the/way"
+  disk_session --storage disk --bind "$place/bound:/bound" --bind "$place/bound:/made/on/the/way"
   inside sh -c 'echo x >/bound/file; cat /made/on/the/way/file'
   [ "$output" = x ]
   [ "$(stat -c %u bound/file)" = "$(id -u)" ]
@@ -264,11 +241,11 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
   [ "$status" = 125 ]
   [[ $stderr = *"/bound/deep does not exist, and the directory that it would be in is not the sandbox's own, so it is not made"* ]]
   [ "$(ls bound)" = file ]
-  [ "$(ls store/sessions)" = "$id" ]
+  [ "$(ls store/sessions)" = "$id"$'\n'"$id.packages" ]
 }
 
 @test "a read-only root on disk: what is to be written can be" {
-  disk_session --read-only -u 1000:1000
+  disk_session --storage disk --read-only -u 1000:1000
   inside sh -c 'echo x >/workspace/a; echo x >/tmp/b; mv /tmp/b ~/c; cat ~/c; echo x >/etc/d'
   [ "$output" = x ]
   [[ $stderr = *"/etc/d"*"Read-only file system"* ]]
@@ -277,15 +254,15 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
 @test "nothing is left: of killed ones, after nsbox images prune" {
   command -v nsbox-image >/dev/null || [ -x "$(dirname "$(realpath "${NSBOX:-$BATS_TEST_DIRNAME/../../nsbox}")")/nsbox-image" ] || skip "without nsbox-image"
   programs=$(dirname "$(realpath "${NSBOX:-$BATS_TEST_DIRNAME/../../nsbox}")")
-  disk_session
+  disk_session --storage disk
   killed=$(info .supervisor)
-  disk_session
+  disk_session --storage disk
   kill -9 "$killed"
   gone() { ! "$programs/nsbox" session ls --json | grep -q "\"supervisor\": $killed,"; }
   eventually gone
   run "$programs/nsbox" images prune
   [ "${lines[1]}" = "removed the files of 1 session that does not live any more" ]
-  [ "$(ls store/sessions)" = "$id" ]
+  [ "$(ls store/sessions)" = "$id"$'\n'"$id.packages" ]
   inside sh -c 'echo works >file; cat file'
   [ "$output" = works ]
 }

@@ -3,21 +3,7 @@
 # Programs in a session: text in a language, beside the files of the workspace.
 
 load helpers
-
-setup() {
-  place=$BATS_TEST_TMPDIR
-  cd "$place"
-  export XDG_RUNTIME_DIR=$place/runtime
-  mkdir -m 700 runtime
-}
-
-teardown() {
-  "$nsbox" session stop --all
-}
-
-session() {
-  id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-} "$@")
-}
+load sessions
 
 program() {
   observe timeout 60 "$nsbox" session exec "$@"

@@ -3,6 +3,7 @@
 # Sessions: what goes into them and comes out of them. Nobody who does not take or give what he should holds a session up.
 
 load helpers
+load sessions
 
 setup() {
   place=$BATS_TEST_TMPDIR
@@ -12,21 +13,12 @@ setup() {
   id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-})
 }
 
-teardown() {
-  "$nsbox" session stop --all
-  eventually not_running
-}
-
-not_running() {
-  ! pgrep -f "^[^ ]*$nsbox" >/dev/null
-}
-
 inside() {
   timeout 60 "$nsbox" session exec "$id" -- "$@" </dev/null
 }
 
 input() {
-  observe timeout 20 "$nsbox" session input "$@"
+  observe timeout 60 "$nsbox" session input "$@"
 }
 
 # Whether what process $1 has written is $2.
@@ -59,14 +51,14 @@ END
   printf 'three\nfour\n' | "$nsbox" session input "$id" "$process" -
   eventually wrote "$process" $'got one  line\\\ngot two lines\ngot three\ngot four'
   input --close "$id" "$process"
-  run timeout 20 "$nsbox" session logs -f "$id" "$process"
+  run timeout 60 "$nsbox" session logs -f "$id" "$process"
   [ "$status" = 0 ]
   [ "${lines[-1]}" = end ]
   # Bytes of any kind, and more of them than any pipe takes.
   head -c 5000000 /dev/urandom >bytes
   process=$("$nsbox" session exec -d -i "$id" sh -c 'sleep 1; sha256sum')
   "$nsbox" session input --close "$id" "$process" - <bytes
-  run timeout 20 "$nsbox" session logs -f "$id" "$process"
+  run timeout 60 "$nsbox" session logs -f "$id" "$process"
   [ "${output%% *}" = "$(sha256sum <bytes | cut -d ' ' -f 1)" ]
 }
 
@@ -112,7 +104,7 @@ END
   [ "$(inside echo there)" = there ]
   input --close "$id" "$process" end
   inside touch go
-  run timeout 20 "$nsbox" session logs -f "$id" "$process"
+  run timeout 60 "$nsbox" session logs -f "$id" "$process"
   [ "$output" = $(((1 << 20) + 4)) ]
 }
 
@@ -122,7 +114,7 @@ END
   process=$(jq .process <<<"$output")
   [ "$process" -ge 1 ]
   input --close "$id" "$process" second
-  run timeout 20 "$nsbox" session logs -f "$id" "$process"
+  run timeout 60 "$nsbox" session logs -f "$id" "$process"
   [ "$output" = $'first\nsecond' ]
   run request "{'op': 'exec', 'stdin_open': True, 'spec': json.load(open('spec'))}"
   [[ $output = *"in the background only"* ]]
@@ -151,10 +143,13 @@ has_nothing_beside() {
   echo precious >old
   inside rm large piped
   "$nsbox" session cp old "$id:old"
-  "$nsbox" session cp - "$id:old" < <(head -c 5000000 large; exec sleep 5) &
+  local seconds=$(mark)
+  "$nsbox" session cp - "$id:old" < <(head -c 5000000 large; exec sleep "$seconds" 3>&-) &
   client=$!
-  sleep 1
+  eventually inner_pid "sleep $seconds" # so that it has read all there is
+  eventually eval '! has_nothing_beside old'
   kill -9 "$client"
+  pkill -f "^sleep $seconds"
   eventually has_nothing_beside old
   [ "$(inside cat old)" = precious ]
   # What it reads fails: as if it had never been tried.
@@ -173,17 +168,20 @@ has_nothing_beside() {
 @test "cp: who does not go on holds up nobody, and no time runs for him" {
   head -c 30000000 /dev/zero >large
   "$nsbox" session cp large "$id:large"
-  (sleep 3; cat large) | timeout 60 "$nsbox" session cp - "$id:late" &
-  "$nsbox" session cp "$id:large" - | (sleep 3; wc -c >count) &
+  (until [ -e go ]; do sleep 0.1; done; cat large) | timeout 200 "$nsbox" session cp - "$id:late" &
+  "$nsbox" session cp "$id:large" - | (until [ -e go ]; do sleep 0.1; done; wc -c >count) &
   for _ in 1 2 3 4; do
-    [ "$(timeout 5 "$nsbox" session exec "$id" echo there </dev/null)" = there ]
-    sleep 0.2
+    [ "$(timeout 30 "$nsbox" session exec "$id" echo there </dev/null)" = there ]
+    sleep 0.5
   done
+  touch go
   wait
   [ "$(<count)" = 30000000 ]
   [ "$(inside stat -c %s late)" = 30000000 ]
   # Refused at once, whatever there is still to come.
-  run timeout 10 "$nsbox" session cp - "$id:/proc/self/status/x" < <(exec sleep 15)
+  local seconds=$(mark)
+  run timeout 30 "$nsbox" session cp - "$id:/proc/self/status/x" < <(exec sleep "$seconds" 3>&-)
+  pkill -f "^sleep $seconds"
   [ "$status" = 125 ]
 }
 
@@ -193,7 +191,9 @@ has_nothing_beside() {
   "$nsbox" session cp large "$id:large"
   "$nsbox" session cp "$id:large" - >/dev/null
   peak=$(awk '/^VmHWM/ { print $2 }' "/proc/$supervisor/status")
-  ((peak < 20000)) || { echo "$peak KiB"; return 1; }
+  most=20000
+  ! grep -q __asan_init "$nsbox" || most=40000 # a sanitizer holds what was freed
+  ((peak < most)) || { echo "$peak KiB"; return 1; }
 }
 
 @test "without descriptors: clients are told so, nobody waits, and it goes on" {
@@ -201,13 +201,14 @@ has_nothing_beside() {
   observe bash -c "ulimit -n 100; '$nsbox' session new"
   [ "$status" = 125 ]
   [[ $stderr = "nsbox: a session needs "*" open files, and the limit is 100"* ]]
-  id=$(ulimit -n 550 && "$nsbox" session new)
+  # Each keeper of a command is large with a sanitizer.
+  id=$(ulimit -n 550 && "$nsbox" session new -m 8g)
   supervisor=$("$nsbox" session ls --json | jq .[].supervisor)
   for _ in {1..46}; do
     "$nsbox" session exec -d -i "$id" sleep 1000 >/dev/null
   done
-  run timeout 60 python3 - "$XDG_RUNTIME_DIR/nsbox/sessions/$id" "$supervisor" "$nsbox" "$id" <<'END'
-import array, os, socket, struct, subprocess, sys, time
+  run timeout 300 python3 - "$XDG_RUNTIME_DIR/nsbox/sessions/$id" "$supervisor" "$nsbox" "$id" <<'END'
+import array, os, resource, socket, struct, subprocess, sys, time
 place, supervisor, nsbox, session = sys.argv[1:]
 header = struct.pack("II", 18, 100)
 null = [os.open("/dev/null", os.O_RDWR)] * 3
@@ -222,26 +223,40 @@ for _ in range(95):
     clients.append(s)
 time.sleep(0.5)
 def ask(what):
-    return subprocess.run([nsbox, "session", "exec", session, "echo", what], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
-answer = ask("refused")
-print(answer.returncode, answer.stderr.splitlines()[0])
-before = cpu()
-time.sleep(1)
-print("idle" if cpu() - before < 0.3 else f"busy: {cpu() - before}")
+    return subprocess.run([nsbox, "session", "exec", session, "echo", what], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+# It may take a while to take them all; and how many descriptors a session itself has depends on where it is made.
+for limit in [550] * 10 + list(range(548, 400, -2)):
+    resource.prlimit(int(supervisor), resource.RLIMIT_NOFILE, (limit, 550))
+    answer = ask("refused")
+    if answer.returncode:
+        break
+print(answer.returncode, (answer.stderr.splitlines() or [""])[0])
+for _ in range(10): # with what came before it may be busy for a while
+    before = cpu()
+    time.sleep(1)
+    took = cpu() - before
+    if took < 0.3:
+        break
+print("idle" if took < 0.3 else f"busy: {took}")
 for s in clients:
     s.close()
-time.sleep(0.2)
-answer = ask("there again")
+for _ in range(60): # it may take a while to notice that they have gone
+    answer = ask("there again")
+    if not answer.returncode:
+        break
+    time.sleep(0.1)
 print(answer.stdout, answer.stderr)
 END
   echo "$output"
-  [ "${lines[0]}" = "125 nsbox: the session has as many descriptors open as it may have" ]
+  # The one or the other, by whether one is left or two.
+  [[ ${lines[0]} = "125 nsbox: the session has as many descriptors open as it may have" ||
+    ${lines[0]} = "125 nsbox: "*": Too many open files" ]]
   [ "${lines[1]}" = idle ]
   [ "${lines[2]}" = "there again" ]
 }
 
 @test "more clients than there is room for are told so" {
-  run timeout 60 python3 - "$XDG_RUNTIME_DIR/nsbox/sessions/$id" "$nsbox" "$id" <<'END'
+  run timeout 300 python3 - "$XDG_RUNTIME_DIR/nsbox/sessions/$id" "$nsbox" "$id" <<'END'
 import socket, subprocess, sys
 place, nsbox, session = sys.argv[1:]
 clients = []
@@ -249,10 +264,14 @@ for _ in range(96):
     s = socket.socket(socket.AF_UNIX)
     s.connect(place)
     clients.append(s)
-run = lambda: subprocess.run([nsbox, "session", "exec", session, "echo", "there"], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+run = lambda: subprocess.run([nsbox, "session", "exec", session, "echo", "there"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
 print(run().stderr.splitlines()[0])
 clients.pop().close()
-print(run().stdout)
+for _ in range(60): # until it has noticed
+    answer = run()
+    if not answer.returncode:
+        break
+print(answer.stdout)
 END
   [ "${lines[0]}" = "nsbox: the session has 96 clients already" ]
   [ "${lines[1]}" = there ]
@@ -267,13 +286,13 @@ END
   "$nsbox" session exec "$id" echo second </dev/null >>log 2>&1
   [ "$(<log)" = $'first\nsecond' ]
   mkfifo in
-  timeout 20 "$nsbox" session exec "$id" cat <in >out &
+  timeout 60 "$nsbox" session exec "$id" cat <in >out &
   cat numbers >in
   wait
   cmp numbers out
   # Nothing is left of who carries, whatever there is still to be read.
-  sleep 30 >in &
-  timeout 10 "$nsbox" session exec "$id" echo there <in >out
+  sleep 100 >in &
+  timeout 50 "$nsbox" session exec "$id" echo there <in >out
   kill "$!"
   [ "$(<out)" = there ]
   observe bash -c "ulimit -f 1; exec '$nsbox' session exec '$id' head -c 100000 /dev/zero >small"
@@ -290,12 +309,12 @@ mine, theirs = closed_pipe()[::-1], closed_pipe()
 client = subprocess.Popen([nsbox, "session", "exec", session, "cat"], stdin=mine[1], stdout=theirs[1])
 os.close(mine[1]); os.close(theirs[1])
 os.write(mine[0], b"through"); os.close(mine[0])
-print(os.read(theirs[0], 100).decode(), client.wait(20))
+print(os.read(theirs[0], 100).decode(), client.wait(50))
 # Nobody reads it.
 theirs = closed_pipe()
 client = subprocess.Popen([nsbox, "session", "exec", session, "yes"], stdin=subprocess.DEVNULL, stdout=theirs[1])
 time.sleep(1)
-print(subprocess.run([nsbox, "session", "exec", session, "echo", "there"], capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL).stdout, end="")
+print(subprocess.run([nsbox, "session", "exec", session, "echo", "there"], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL).stdout, end="")
 client.kill()
 END
   [ "$output" = $'through 0\nthere' ]

@@ -3,6 +3,7 @@
 # Sessions: a shell in one, on a terminal of its own.
 
 load helpers
+load sessions
 
 setup() {
   place=$BATS_TEST_TMPDIR
@@ -10,15 +11,6 @@ setup() {
   export XDG_RUNTIME_DIR=$place/runtime TERM=vt100
   mkdir -m 700 runtime
   id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-})
-}
-
-teardown() {
-  "$nsbox" session stop --all
-  eventually not_running
-}
-
-not_running() {
-  ! pgrep -f "^[^ ]*$nsbox" >/dev/null
 }
 
 inside() {
@@ -62,9 +54,11 @@ exists() {
 }
 
 @test "a change of the size is passed on" {
-  at_shell size:20x70 'wait:# ' $'type:PS1=; trap "stty size; echo changed" WINCH; echo ready $((1 + 1))\\r' 'wait:ready 2' size:31x91 pause:300 'type:\r' 'wait:changed' 'type:exit\r'
+  at_shell size:20x70 'wait:# ' \
+    $'type:bash -c \'trap "stty size; echo changed; exit" WINCH; echo ready $((1 + 1)); while :; do sleep 0.05; done\'; stty size; exit\\r' \
+    'wait:ready 2' size:31x91 'wait:changed'
   [ "$status" = 0 ]
-  [[ $output = *$'31 91\r\nchanged'* ]]
+  [[ $output = *$'31 91\r\nchanged\r\n31 91\r\n'* ]]
 }
 
 @test "exec --tty: a command on a terminal, its status, and what does not go together" {
@@ -97,7 +91,9 @@ exists() {
 
 @test "several at once, each with its own" {
   for i in 1 2 3 4; do
-    timeout 60 "$pty" 'wait:# ' "type:stty -echo; PS1=; tty; read x; echo got-\$x\\r" pause:1500 "type:$i\\r" "wait:got-$i" 'type:exit\r' -- \
+    # None goes on before all are there.
+    timeout 60 "$pty" 'wait:# ' "type:stty -echo; PS1=; tty; : >up-$i; until [ \$(ls up-* | wc -l) = 4 ]; do sleep 0.1; done\\r" \
+      "type:echo all-\$((1 + 1)); read x; echo got-\$x\\r" wait:all-2 "type:$i\\r" "wait:got-$i" 'type:exit\r' -- \
       "$nsbox" session shell "$id" >"out-$i" &
   done
   wait
@@ -134,25 +130,27 @@ END
 
 @test "kill -9 of the supervisor, stop, and a sandbox that dies: the terminal is as it was" {
   supervisor=$("$nsbox" session ls --json | jq .[].supervisor)
-  (sleep 1; kill -9 "$supervisor") &
-  at_shell 'wait:# ' 'type:sleep 1000\r' 'wait:the session ended before it answered' modes
+  local seconds=$(mark)
+  (eventually inner_pid "sleep $seconds"; kill -9 "$supervisor") >/dev/null 3>&- &
+  at_shell 'wait:# ' "type:sleep $seconds\\r" 'wait:the session ended before it answered' modes
   [ "$status" = 125 ]
   [[ $output = *"cooked]" ]]
   id=$("$nsbox" session new)
-  (sleep 1; "$nsbox" session stop "$id") &
-  at_shell 'wait:# ' 'type:sleep 1000\r' 'wait:the session has ended'
+  seconds=$(mark)
+  (eventually inner_pid "sleep $seconds"; "$nsbox" session stop "$id") >/dev/null 3>&- &
+  at_shell 'wait:# ' "type:sleep $seconds\\r" 'wait:the session has ended'
   [ "$status" = 125 ]
   [[ $output = *"cooked]" ]]
 }
 
 @test "a client that is stopped holds up nobody" {
-  timeout -s KILL 60 "$pty" wait:y signal:STOP pause:4000 signal:KILL -- "$nsbox" session exec -t "$id" yes >/dev/null &
-  eventually processes 1
-  sleep 1
+  timeout -s KILL 200 "$pty" wait:y signal:STOP 'wait:what never comes' -- "$nsbox" session exec -t "$id" yes >/dev/null 3>&- &
+  eventually eval 'pgrep -r T -f "^$nsbox session exec -t"'
   for _ in 1 2 3; do
-    [ "$(timeout 5 "$nsbox" session exec "$id" echo there)" = there ]
+    [ "$(timeout 30 "$nsbox" session exec "$id" echo there)" = there ]
   done
-  wait
+  pkill -KILL -f "^$nsbox session exec -t"
+  wait || true
   eventually no_processes
 }
 
@@ -169,7 +167,7 @@ try:
 except OSError: pass
 print(len(held), flush=True)
 time.sleep(1000)')
-  for _ in {1..50}; do
+  for _ in {1..300}; do
     [ "$("$nsbox" session logs "$id" "$process")" = "" ] || break
     sleep 0.1
   done

@@ -226,7 +226,7 @@ static void wrong_values(void **state)
 		"--timeout", "soon", "true");
 	REFUSED("--pids-limit: \"0\" is out of range; it goes from 1 to 4194304", "--pids-limit",
 		"0", "true");
-	REFUSED("--network: \"bridge\" is not a network; write none or host", "--network", "bridge",
+	REFUSED("--network: \"bridge\" is not a network; write none, allow=HOST[:PORT],..., pasta or host", "--network", "bridge",
 		"true");
 	REFUSED("--bind: \"/nonexistent\": No such file or directory", "--bind", "/nonexistent:/x",
 		"true");

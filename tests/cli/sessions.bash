@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# What tests of sessions have in common, besides helpers.bash.
+
+# A runtime directory of the test's own. A store of its own it has where it asks for one.
+setup() {
+  place=$BATS_TEST_TMPDIR
+  cd "$place"
+  export XDG_RUNTIME_DIR=$place/runtime
+  mkdir -m 700 runtime
+}
+
+# Of the file's copy of nsbox nothing is left.
+teardown() {
+  "$nsbox" session stop --all
+  eventually not_running
+}
+
+not_running() {
+  ! pgrep -f "^[^ ]*$nsbox" >/dev/null
+}
+
+# Makes one: its id is in $id.
+session() {
+  id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-} "$@" 2>warnings)
+  [[ $id =~ ^[0-9a-f]{32}$ ]]
+}
+
+# One whose writable space is on disk.
+disk_session() {
+  session "$@"
+  [ "$(info .storage)" = disk ] || skip "$(info .storage_note)"
+}
+
+info() {
+  "$nsbox" session ls --json | jq -r ".[] | select(.id == \"$id\") | $1"
+}
