@@ -45,8 +45,10 @@ endif
 tests_unit_test_language_SOURCES = tests/unit/test_language.c
 tests_unit_test_language_LDADD = $(unit_ldadd)
 if HAVE_CMOCKA
-unit_tests += tests/unit/test_toolchain
+unit_tests += tests/unit/test_toolchain tests/unit/test_packages
 endif
+tests_unit_test_packages_SOURCES = tests/unit/test_packages.c
+tests_unit_test_packages_LDADD = $(unit_ldadd)
 tests_unit_test_toolchain_SOURCES = tests/unit/test_toolchain.c
 tests_unit_test_toolchain_LDADD = $(unit_ldadd)
 tests_unit_test_jsonrpc_SOURCES = tests/unit/test_jsonrpc.c
@@ -121,10 +123,19 @@ clean-local:
 	rm -rf fuzz
 
 # tests/faults: system calls and allocations that fail. The program fingerprint goes into sandboxes.
-check_PROGRAMS += tests/faults/sweep tests/faults/fingerprint tests/faults/nsbox
-tests_faults_sweep_SOURCES = tests/faults/sweep.c tests/faults/trace.c tests/faults/trace.h tests/faults/alloc.h
+check_PROGRAMS += tests/faults/sweep tests/faults/fingerprint tests/faults/nsbox tests/faults/fault tests/faults/files
+tests_faults_sweep_SOURCES = tests/faults/sweep.c tests/faults/rules.c tests/faults/rules.h tests/faults/trace.c tests/faults/trace.h \
+	tests/faults/alloc.h
 tests_faults_sweep_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
 tests_faults_sweep_LINK = $(tool_link)
+# One call of a session's that fails; the program files goes into sandboxes.
+tests_faults_fault_SOURCES = tests/faults/fault.c tests/faults/rules.c tests/faults/rules.h tests/faults/trace.c tests/faults/trace.h \
+	tests/faults/alloc.h
+tests_faults_fault_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
+tests_faults_fault_LINK = $(tool_link)
+tests_faults_files_SOURCES = tests/faults/files.c
+tests_faults_files_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
+tests_faults_files_LINK = $(tool_link) -static
 tests_faults_fingerprint_SOURCES = tests/faults/fingerprint.c
 tests_faults_fingerprint_CFLAGS = $(NSBOX_CFLAGS) -fno-sanitize=all
 tests_faults_fingerprint_LINK = $(tool_link) -static
@@ -137,6 +148,29 @@ unit_tests += tests/unit/test_image
 endif
 tests_unit_test_image_SOURCES = tests/unit/test_image.c src/image/manifest.c src/image/user.c src/image/auth.c src/image/start.c
 tests_unit_test_image_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+if WITH_IMAGES
+unit_tests += tests/unit/test_squeeze
+endif
+endif
+tests_unit_test_squeeze_SOURCES = tests/unit/test_squeeze.c src/image/squeeze.c src/image/blob.c
+tests_unit_test_squeeze_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS) $(DEFLATE_CFLAGS)
+tests_unit_test_squeeze_LDADD = $(unit_ldadd) $(CRYPTO_LIBS) $(DEFLATE_LIBS)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_diskuse tests/unit/test_upper tests/unit/test_sources tests/unit/test_snapshots tests/unit/test_flatten
+endif
+tests_unit_test_snapshots_SOURCES = tests/unit/test_snapshots.c
+tests_unit_test_snapshots_LDADD = $(unit_ldadd)
+tests_unit_test_diskuse_SOURCES = tests/unit/test_diskuse.c
+tests_unit_test_diskuse_LDADD = $(unit_ldadd)
+tests_unit_test_flatten_SOURCES = tests/unit/test_flatten.c
+tests_unit_test_flatten_LDADD = $(unit_ldadd)
+tests_unit_test_upper_SOURCES = tests/unit/test_upper.c
+tests_unit_test_upper_LDADD = $(unit_ldadd)
+tests_unit_test_sources_SOURCES = tests/unit/test_sources.c
+tests_unit_test_sources_LDADD = $(unit_ldadd)
 
 if HAVE_CMOCKA
 unit_tests += tests/unit/test_starter
@@ -163,6 +197,30 @@ tests_unit_test_gate_SOURCES = tests/unit/test_gate.c
 tests_unit_test_gate_LDADD = $(unit_ldadd)
 
 if HAVE_CMOCKA
+unit_tests += tests/unit/test_gate_tables
+endif
+tests_unit_test_gate_tables_SOURCES = tests/unit/test_gate_tables.c
+tests_unit_test_gate_tables_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_flow
+endif
+tests_unit_test_flow_SOURCES = tests/unit/test_flow.c
+tests_unit_test_flow_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_pasta
+endif
+tests_unit_test_pasta_SOURCES = tests/unit/test_pasta.c
+tests_unit_test_pasta_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
+unit_tests += tests/unit/test_publish
+endif
+tests_unit_test_publish_SOURCES = tests/unit/test_publish.c
+tests_unit_test_publish_LDADD = $(unit_ldadd)
+
+if HAVE_CMOCKA
 unit_tests += tests/unit/test_backlog
 endif
 tests_unit_test_backlog_SOURCES = tests/unit/test_backlog.c
@@ -175,7 +233,9 @@ tests_unit_test_fileops_SOURCES = tests/unit/test_fileops.c
 tests_unit_test_fileops_LDADD = $(unit_ldadd)
 
 if HAVE_CMOCKA
-unit_tests += tests/unit/test_snapshot
+unit_tests += tests/unit/test_listing tests/unit/test_replies
 endif
-tests_unit_test_snapshot_SOURCES = tests/unit/test_snapshot.c
-tests_unit_test_snapshot_LDADD = $(unit_ldadd)
+tests_unit_test_replies_SOURCES = tests/unit/test_replies.c
+tests_unit_test_replies_LDADD = $(unit_ldadd)
+tests_unit_test_listing_SOURCES = tests/unit/test_listing.c
+tests_unit_test_listing_LDADD = $(unit_ldadd)

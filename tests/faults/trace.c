@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEFT_MS = 5000, TICK_US = 50 * 1000, TICK_TALKING_US = 5 * 1000 };
+enum { LEFT_MS = 5000, TICK_US = 50 * 1000, TICK_TALKING_US = 5 * 1000, QUIET_MS = 40 };
 
 struct registers {
 #ifdef __x86_64__
@@ -34,6 +34,7 @@ struct process {
 	pid_t pid;  /* 0: an empty place */
 	int number; /* -1: its maker's stop for having made it is still to come, and it waits */
 	size_t calls;
+	size_t same;	/* of them as the one that is to go wrong */
 	bool foreign;  /* it has executed the command */
 	bool replaced; /* it is in the call that went wrong, whose result is the error */
 	/* Or one of whose arguments was changed: compilers count on finding it where they put it. */
@@ -57,6 +58,7 @@ static struct trace {
 	int input; /* -1: it is at its end */
 	size_t asked;
 	uint64_t patient_until_ms;
+	uint64_t last_ms; /* something was traced */
 } trace;
 
 static void die(const char *what)
@@ -173,17 +175,34 @@ static void apply(struct process *process, const struct call *call)
 	}
 }
 
+/* How often one that lasts waits is chance. */
+static bool is_waiting(const struct process *process, const struct call *call)
+{
+	return trace.options->lasting > 0 && process->number == 1 &&
+	       (call->number == SYS_ppoll || call->number == SYS_restart_syscall
+#ifdef SYS_poll
+		       || call->number == SYS_poll
+#endif
+	       );
+}
+
 static void entered(struct process *process, const struct call *call)
 {
 	struct outcome *outcome = trace.outcome;
-	size_t index = process->calls++;
+	size_t index;
+
+	if (is_waiting(process, call))
+		return;
+	index = process->calls++;
 
 	if (index < TRACE_CALLS_MAX) {
 		outcome->calls[process->number][index] = *call;
 		outcome->calls_count[process->number] = index + 1;
 	}
-	if (trace.fault->kind != FAULT_NONE && trace.fault->process == process->number &&
-		trace.fault->call == index && trace.fault->number == call->number)
+	if (trace.fault->kind == FAULT_NONE || trace.fault->process != process->number ||
+		trace.fault->number != call->number)
+		return;
+	if (trace.fault->call == (trace.fault->among_same ? process->same++ : index))
 		apply(process, call);
 }
 
@@ -265,12 +284,37 @@ static void made(const struct process *maker)
 	trace.outcome->processes_count = (size_t)++trace.next_number;
 }
 
+static bool is_quiet(void)
+{
+	return trace.options->lets_go && trace.over && now_ms() > trace.last_ms + QUIET_MS;
+}
+
+/* What lasts goes on, with all that it has made. */
+static void let_go(void)
+{
+	for (size_t i = 0; i < TRACE_PROCESSES_MAX; i++) {
+		struct process *process = &trace.processes[i];
+		int status, number;
+
+		if (process->pid == 0 || ptrace(PTRACE_INTERRUPT, process->pid, 0, 0) < 0)
+			continue;
+		while (waitpid(process->pid, &status, __WALL) < 0 && errno == EINTR)
+			;
+		if (!WIFSTOPPED(status))
+			continue;
+		number = status >> 16 || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
+		if (!process->foreign && WSTOPSIG(status) == (SIGTRAP | 0x80))
+			left(process);
+		ptrace(PTRACE_DETACH, process->pid, 0, number);
+	}
+}
+
 static void ended(struct process *process, int status)
 {
 	if (process->number == 0) {
 		trace.outcome->status = status;
 		trace.over = true;
-		trace.until_ms = now_ms() + LEFT_MS;
+		trace.until_ms = trace.options->lets_go ? UINT64_MAX : now_ms() + LEFT_MS;
 	}
 	process->pid = 0;
 }
@@ -367,7 +411,8 @@ static void alarmed(int number)
 /* An alarm that repeats, since a single one may come just before the wait. */
 static void start_alarms(bool on)
 {
-	const suseconds_t tick = !on ? 0 : trace.options->requests ? TICK_TALKING_US : TICK_US;
+	const bool often = trace.options->requests || trace.options->lets_go;
+	const suseconds_t tick = !on ? 0 : often ? TICK_TALKING_US : TICK_US;
 	struct itimerval timer = {.it_interval.tv_usec = tick, .it_value.tv_usec = tick};
 
 	sigaction(SIGALRM, &(struct sigaction){.sa_handler = alarmed}, NULL);
@@ -386,10 +431,15 @@ static void loop(void)
 		if (pid < 0) {
 			read_streams();
 			talk();
+			if (is_quiet()) {
+				let_go();
+				return;
+			}
 			if (now_ms() > trace.until_ms)
 				kill_all();
 			continue;
 		}
+		trace.last_ms = now_ms();
 		process = find(pid);
 		if (process && WIFSTOPPED(status))
 			stopped(process, status);
@@ -485,6 +535,13 @@ void trace_run(char *const *argv, const struct fault *fault, const struct trace_
 		die("tracing");
 	add(pid, 0);
 	trace.next_number = 1;
+	if (options->lasting > 0) {
+		if (ptrace(PTRACE_SEIZE, options->lasting, 0, events & ~PTRACE_O_EXITKILL) < 0)
+			die("tracing what lasts");
+		add(options->lasting, trace.next_number++);
+		ret->processes_count = 2;
+		ptrace(PTRACE_INTERRUPT, options->lasting, 0, 0);
+	}
 	start_alarms(true);
 	if (write(gate[1], "", 1) != 1)
 		die("starting");

@@ -14,9 +14,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
-	TRACE_PROCESSES_MAX = 16,
+	TRACE_PROCESSES_MAX = 40,
 	TRACE_CALLS_MAX = 4096,
 	TRACE_TEXT_MAX = 64 << 10 /* bytes of a stream */
 };
@@ -34,6 +35,7 @@ struct fault {
 	int process;
 	size_t call;     /* from 0 */
 	uint64_t number; /* of the system call that it must be: else nothing goes wrong */
+	bool among_same; /* `call` counts those with this number alone, which what comes before changes less */
 	int errnum;
 };
 
@@ -60,12 +62,20 @@ struct outcome {
  *
  * With `requests`, lines that end with NULL, the program is a server: it gets a line when it has answered, with as many
  * lines, the ones before that have an "id", and the end of its input after the last answer, or when `patience_ms`
- * have gone without one. Exits with a message when tracing itself does not work.
+ * have gone without one.
+ *
+ * With `lasting`, a process that serves the program: its calls are made to go wrong, too. How often it waits for events
+ * is not counted. With `lets_go`, what is there when the program has ended and nothing happens any more goes on without
+ * being traced.
+ *
+ * Exits with a message when tracing itself does not work.
  */
 struct trace_options {
 	bool files;
 	char *const *requests;
 	unsigned patience_ms, limit_ms;
+	pid_t lasting; /* that is there already, and has the number 1; 0: none */
+	bool lets_go;
 };
 
 void trace_run(char *const *argv, const struct fault *fault, const struct trace_options *options,

@@ -71,7 +71,10 @@ class Counts:
             "mounts": len(pathlib.Path("/proc/self/mountinfo").read_text().splitlines()),
             "cgroups": self.cgroups(),
             "locks": self.locks(),
-            "temporary files": len(os.listdir(self.scratch)) + sum(n.startswith("nsbox") for n in os.listdir("/dev/shm")),
+            "temporary files": len(os.listdir(self.scratch)) + sum(
+                # And not of another test, which may run at the same time.
+                name.startswith("nsbox") and not name.startswith(("nsbox-fuzz", "nsbox-images", "nsbox-test", "nsbox-probe"))
+                for name in os.listdir("/dev/shm")),
             "descriptors": 0,
             "memory_kib": 0,
         }
@@ -87,7 +90,7 @@ class Counts:
 
     def settled(self, like=None):
         """The counts once the last sandboxes are gone: as `like`, or after a while what they are."""
-        for _ in range(100):
+        for _ in range(600):
             counts = self.take()
             if like is None or all(counts[key] == like[key] for key in like if key != "memory_kib"):
                 return counts

@@ -114,7 +114,7 @@ for at in range(0, 1 << 36, 1 << 21): space[at]'
 }
 
 @test "pids: a fork bomb is counted by the kernel" {
-  json --pids-limit 25 --timeout 3 --ro-bind "$load:/load" -- /load bomb 1
+  json --pids-limit 25 --timeout 8 --ro-bind "$load:/load" -- /load bomb 6
   is '[.limits_hit[] | select(.limit == "pids") | .known_from] | first' pids.events
   is '[.limits_hit[] | select(.limit == "pids") | .value] | first' 25
   no_sandboxes
@@ -199,7 +199,7 @@ int main(void) { for (;;) { volatile char *p = malloc(1 << 20); for (int i = 0; 
 @test "named: processes in it are a clear error" {
   named=${NSBOX_CGROUP:-$top}/busy-$$
   mkdir "$named"
-  sleep 60 3>&- &
+  sleep 1000 3>&- &
   busy=$!
   echo $busy >"$named/cgroup.procs"
   box --cgroup "$named" -- true

@@ -7,7 +7,8 @@
 #   unit     the unit tests of the cgroup and of the watcher
 #   cgroup   tests/vm/*.bats: what only a cgroup v2 host can show
 #   cli      of tests/cli what depends on the kernel and the cgroup
-#   session  of tests/cli/session.bats what ends commands of one sandbox, each of which has a cgroup
+#   session  of tests/cli/session.bats and contexts.bats what ends commands of one sandbox, each of which has a cgroup
+#   snapshots  of tests/cli/snapshots.bats what stops commands, or makes a sandbox and its cgroup anew
 #   escape   tests/escape
 #   faults   tests/faults, a part of it: with a cgroup to be made, limited and removed
 #
@@ -82,6 +83,11 @@ if wanted cli; then
 fi
 if wanted session; then
 	as_both bats --tap --filter 'ends with it|not the session|number, output' "$place/tests/cli/session.bats"
+	as_both bats --tap --filter 'runs out of memory|does not stop is ended|four descriptors' "$place/tests/cli/contexts.bats"
+fi
+if wanted snapshots; then
+	# The user's store is in memory there.
+	[[ $as = user ]] || as_root bats --tap -f 'while commands|limits hold' "$place/tests/cli/snapshots.bats"
 fi
 if wanted escape; then
 	as_both "$place/tests/escape/run"

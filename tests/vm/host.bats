@@ -96,10 +96,17 @@ make_root() {
   tree=/scratch/root-$$
   make_root "$tree"
   for i in 1 2; do
-    "$nsbox" run --json --rootfs "$tree" -- /bin/sh -c 'busybox sleep 2' </dev/null >"$place/$i.json" 3>&- &
+    seconds[i]=$i$(mark)
+    "$nsbox" run --json --timeout none --rootfs "$tree" -- busybox sleep "${seconds[i]}" </dev/null >"$place/$i.json" 3>&- &
     pids[i]=$!
   done
-  wait "${pids[1]}" "${pids[2]}"
+  for i in 1 2; do
+    eventually inner_pid "busybox sleep ${seconds[i]}"
+  done
+  for i in 1 2; do
+    kill "$(inner_pid "busybox sleep ${seconds[i]}")"
+    wait "${pids[i]}" || true
+  done
   first=$(jq .sandbox.host_uid 1.json) second=$(jq .sandbox.host_uid 2.json)
   ((first > 0 && second > 0))
   ((first / 65536 != second / 65536))

@@ -35,7 +35,7 @@ func main() {
 	select {
 	case <-ctx.Done():
 		fmt.Println(ctx.Err())
-	case <-time.After(10 * time.Second):
+	case <-time.After(100 * time.Second):
 		fmt.Println("late")
 	}
 	var once sync.Once

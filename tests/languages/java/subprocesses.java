@@ -9,6 +9,6 @@ public class Subprocesses {
         System.out.println(new ProcessBuilder("sh", "-c", "exit 7").start().waitFor());
         Process sleep = new ProcessBuilder("sleep", "60").start();
         sleep.destroy();
-        System.out.println(sleep.waitFor(10, TimeUnit.SECONDS) + " " + sleep.exitValue());
+        System.out.println(sleep.waitFor(100, TimeUnit.SECONDS) + " " + sleep.exitValue());
     }
 }

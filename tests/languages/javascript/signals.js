@@ -1,8 +1,7 @@
 process.on('SIGUSR2', () => {
   console.log('SIGUSR2');
   process.on('exit', (code) => console.log('exit', code));
-  setTimeout(() => { process.exitCode = 3; }, 10);
+  setTimeout(() => { process.exitCode = 3; clearInterval(timer); }, 10);
 });
 const timer = setInterval(() => {}, 1000);
-setTimeout(() => clearInterval(timer), 50);
 process.kill(process.pid, 'SIGUSR2');

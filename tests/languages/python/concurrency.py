@@ -29,6 +29,6 @@ if __name__ == "__main__":
     results = multiprocessing.Queue()
     process = multiprocessing.Process(target=results.put, args=("from a child",))
     process.start()
-    print(results.get(timeout=10))
+    print(results.get(timeout=100))
     process.join()
     print(asyncio.run(gather()))
