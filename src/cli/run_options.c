@@ -285,7 +285,7 @@ static int add_bind(struct run_options *options, const char *what, const char *a
 	resolved = resolve_path(what, source, err);
 	if (!resolved)
 		return -1;
-	spec_add_bind(&options->spec, resolved, target, asked_read_only);
+	spec_add_exact_bind(&options->spec, resolved, target, asked_read_only);
 	return 0;
 }
 
@@ -757,7 +757,7 @@ static int add_workspace(struct run_options *options, struct error *err)
 				spec->mounts[i].kind == MOUNT_TMPFS   ? "tmpfs"
 				: spec->mounts[i].read_only ? "ro-bind"
 							    : "bind");
-	spec_add_bind(spec, options->workspace, "/workspace", false);
+	spec_add_exact_bind(spec, options->workspace, "/workspace", false);
 	workspace = spec->mounts[spec->mounts_count - 1];
 	memmove(spec->mounts + 1, spec->mounts, (spec->mounts_count - 1) * sizeof *spec->mounts);
 	spec->mounts[0] = workspace;

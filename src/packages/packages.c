@@ -129,7 +129,7 @@ int packages_use(const struct packages_set *set, struct spec *spec, struct error
 	for (size_t i = 0; i < recipe->binds_count; i++) {
 		cleanup_free char *source = xasprintf("%s/%s", set->tree, recipe->binds[i].from);
 
-		spec_add_bind(spec, source, recipe->binds[i].target, true);
+		spec_add_exact_bind(spec, source, recipe->binds[i].target, true);
 	}
 	return 0;
 }

@@ -30,20 +30,27 @@ enum {
 
 /* --- the folder of a new session --- */
 
-/* Every directory on the way to `path` below `dir`, and itself. */
+/*
+ * Every directory on the way to `path` below `dir`, and itself. In a session that has the packages of another one they are
+ * there, as installs have left them: where one is a link, that is an error.
+ */
 static int make_directories(int dir, const char *path)
 {
 	cleanup_free char *copy = xstrdup(path);
+	cleanup_close int place = -1;
+	char *rest = copy, *name;
 
-	for (char *slash = strchr(copy, '/');; slash = strchr(slash + 1, '/')) {
-		if (slash)
-			*slash = '\0';
-		if (mkdirat(dir, copy, 0755) < 0 && errno != EEXIST)
+	while ((name = strsep(&rest, "/"))) {
+		int parent = place < 0 ? dir : place, next = -1;
+
+		if (mkdirat(parent, name, 0755) == 0 || errno == EEXIST)
+			next = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0)
 			return -1;
-		if (!slash)
-			return 0;
-		*slash = '/';
+		close_fd(&place);
+		place = next;
 	}
+	return 0;
 }
 
 static int add_place(const struct storage *storage, const char *place, struct spec *spec, struct error *err)
@@ -55,7 +62,7 @@ static int add_place(const struct storage *storage, const char *place, struct sp
 	if (make_directories(storage->space, part) < 0)
 		return error_set(err, errno, "making %s", source);
 	if (target && !spec_find_mount(spec, target + 1))
-		spec_add_bind(spec, source, target + 1, true);
+		spec_add_exact_bind(spec, source, target + 1, true);
 	return 0;
 }
 

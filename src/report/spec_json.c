@@ -58,6 +58,7 @@ static const struct field mount_fields[] = {
 	{"source", FIELD_STRING, AT(mount_spec, source)},
 	{"target", FIELD_STRING, AT(mount_spec, target)},
 	{"read_only", FIELD_BOOL, AT(mount_spec, read_only)},
+	{"exact", FIELD_BOOL, AT(mount_spec, exact)},
 	{"size_bytes", FIELD_U64, AT(mount_spec, size_bytes)},
 	{.key = NULL},
 };

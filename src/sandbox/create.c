@@ -175,10 +175,9 @@ static int open_bind_trees(const struct spec *spec, int *trees, struct error *er
 
 		if (mount->kind != MOUNT_BIND)
 			continue;
-		trees[i] = tree_clone(AT_FDCWD, mount->source, true,
-			TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+		trees[i] = tree_clone_source(mount, err);
 		if (trees[i] < 0)
-			return error_set(err, errno, "binding %s", mount->source);
+			return -1;
 	}
 	return 0;
 }

@@ -315,10 +315,9 @@ static int open_sources(const struct inside *inside, struct root *root, struct e
 
 		if (mount->kind != MOUNT_BIND)
 			continue;
-		root->binds[i] = tree_clone(AT_FDCWD, mount->source, true,
-			TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+		root->binds[i] = tree_clone_source(mount, err);
 		if (root->binds[i] < 0)
-			return error_set(err, errno, "binding %s", mount->source);
+			return -1;
 	}
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sandbox/spec.h"
 #include "util/cleanup.h"
 #include "util/error.h"
 
@@ -81,6 +82,41 @@ int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes)
 	if (tree < 0 || tree_restrict(tree, attributes) < 0)
 		return -1;
 	return move_fd(&tree);
+}
+
+/* O_DIRECTORY first, as what is mounted when it is needed (autofs) is not for O_PATH alone. */
+static int open_source(const struct mount_spec *mount)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = mount->exact ? RESOLVE_NO_SYMLINKS : 0};
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, mount->source, &how, sizeof how);
+
+	how.flags &= ~(uint64_t)O_DIRECTORY;
+	return fd < 0 && errno == ENOTDIR ? (int)syscall(SYS_openat2, AT_FDCWD, mount->source, &how, sizeof how) : fd;
+}
+
+static int refuse_source(const struct mount_spec *mount, struct error *err)
+{
+	error_set(err, errno, "binding %s", mount->source);
+	return mount->exact && err->errnum == ELOOP
+		       ? error_hint(err, "there is a symbolic link now that was not there before: it is not followed")
+		       : -1;
+}
+
+int tree_check_source(const struct mount_spec *mount, struct error *err)
+{
+	cleanup_close int fd = open_source(mount);
+
+	return fd < 0 ? refuse_source(mount, err) : 0;
+}
+
+int tree_clone_source(const struct mount_spec *mount, struct error *err)
+{
+	cleanup_close int fd = open_source(mount);
+	int tree = fd < 0 ? -1
+			  : tree_clone(fd, "", false, TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
+
+	return tree < 0 ? refuse_source(mount, err) : tree;
 }
 
 int tree_tmpfs(

@@ -19,6 +19,8 @@
 #include <sys/types.h>
 #include <linux/mount.h>
 
+struct mount_spec;
+
 struct error;
 
 /* Attributes for mounts that the sandbox sees. */
@@ -42,6 +44,12 @@ int sys_umount_detach(const char *path);
  * -1 with errno.
  */
 int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes);
+
+/* The same of the source of a bind mount, with *err. */
+int tree_clone_source(const struct mount_spec *mount, struct error *err);
+
+/* Whether that can be: 0, or -1 with *err. */
+int tree_check_source(const struct mount_spec *mount, struct error *err);
 
 /* Adds attributes to every mount of a tree. */
 int tree_restrict(int tree, uint64_t attributes);

@@ -130,6 +130,12 @@ void spec_add_bind(struct spec *spec, const char *source, const char *target, bo
 	mount->read_only = read_only;
 }
 
+void spec_add_exact_bind(struct spec *spec, const char *source, const char *target, bool read_only)
+{
+	spec_add_bind(spec, source, target, read_only);
+	spec->mounts[spec->mounts_count - 1].exact = true;
+}
+
 void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes)
 {
 	struct mount_spec *mount = add_mount(spec);

@@ -70,6 +70,7 @@ struct mount_spec {
 	char *source; /* absolute; NULL for MOUNT_TMPFS */
 	char *target; /* absolute */
 	bool read_only;
+	bool exact; /* the source has no symbolic link on its way: one that is there is foreign code's, and is not followed */
 	uint64_t size_bytes;
 };
 
@@ -193,6 +194,9 @@ void spec_copy_root(const struct spec *from, struct spec *ret);
 
 /* Appends. Every argument is copied. */
 void spec_add_bind(struct spec *spec, const char *source, const char *target, bool read_only);
+
+/* The same with mount_spec.exact, as realpath(3) has made the source: of what others may change until it is bound. */
+void spec_add_exact_bind(struct spec *spec, const char *source, const char *target, bool read_only);
 void spec_add_tmpfs(struct spec *spec, const char *target, uint64_t size_bytes);
 void spec_add_file(
 	struct spec *spec, const char *path, const void *content, size_t length, unsigned mode);

@@ -36,6 +36,7 @@
 #include "report/report.h"
 #include "sandbox/features.h"
 #include "sandbox/idmap.h"
+#include "sandbox/mounts.h"
 #include "session/fork.h"
 #include "session/supervise.h"
 #include "session/trial.h"
@@ -536,8 +537,8 @@ static int check_sources(const struct session *session, struct error *err)
 	if (spec->root == ROOT_DIRECTORY && access(spec->root_path, F_OK) < 0)
 		return error_set(err, errno, "the root %s", spec->root_path);
 	for (size_t i = 0; i < spec->mounts_count; i++)
-		if (spec->mounts[i].kind == MOUNT_BIND && access(spec->mounts[i].source, F_OK) < 0)
-			return error_set(err, errno, "binding %s", spec->mounts[i].source);
+		if (spec->mounts[i].kind == MOUNT_BIND && tree_check_source(&spec->mounts[i], err) < 0)
+			return -1;
 	return 0;
 }
 

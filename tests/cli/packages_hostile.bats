@@ -19,7 +19,7 @@ teardown() {
   chmod -R u+rwX store 2>/dev/null || true
 }
 
-# The language «fake», whose packages are shell scripts: NAME SCRIPT …, in the folder of its packages; others do nothing.
+# More keys of the packages, with a comma: $keys. The language «fake», whose packages are shell scripts: NAME SCRIPT …, in the folder of its packages; others do nothing.
 # $manager: what it is called, for that one's settings.
 packages() {
   local files=
@@ -36,6 +36,7 @@ packages() {
 	    "manager": "${manager:-fakepm}", "hosts": ["fake.invalid"],
 	    "names": { "pattern": "[a-z][a-z0-9-]*", "example": "good" },
 	    "install": { "argv": ["sh", "{support}/install.sh", "{packages}", "{names}"] },
+	    ${keys-}
 	    "env": { "FAKE": "{packages}" },
 	    "files": {
 	      "install.sh": ["cd \"\$1\"; shift; support=\${0%/*}", "for name; do [ ! -e \$support/\$name.sh ] || . \$support/\$name.sh; done"],
@@ -113,6 +114,32 @@ ask_server() {
   wait $! || true
   eventually nothing_runs "sleep $mark"
   [ -z "$(ls -A victim)" ]
+}
+
+@test "a link in place of a part that is shown elsewhere leads no session out: not a fork, nor one that is restored" {
+  mkdir victim
+  echo "$mark" >victim/secret
+  keys='"binds": { "part": "/part" },' packages part 'mkdir part' plant "rm -rf part; ln -s $place/victim part"
+  id=$("$nsbox" session new --lang fake)
+  observe "$nsbox" session snapshot --name before "$id"
+  [ "$status" = 0 ]
+  # The first is a copy of the store's, which takes no link there; what comes over it is the session's own.
+  install_into "$id" part
+  [ "$status" = 0 ]
+  install_into "$id" plant
+  [ "$status" = 0 ]
+  [ -L "store/sessions/$id.packages/space/fake/part" ]
+  observe "$nsbox" session fork "$id"
+  [ "$status" = 0 ]
+  observe "$nsbox" session exec "$output" -- sh -c 'cat /part/secret || echo "nothing"'
+  [ "$output" = nothing ]
+  # Here the sandbox is to be made anew, with the same packages.
+  observe "$nsbox" session restore "$id" before
+  [ "$status" = 125 ]
+  [[ $stderr = *"/fake/part: Too many levels of symbolic links"* ]]
+  observe "$nsbox" session exec "$id" -- sh -c 'cat /part/secret || echo "nothing"'
+  [ "$output" = nothing ]
+  [ "$(ls -A victim)" = secret ]
 }
 
 @test "what lies below many directories is kept like the rest, and counts while it grows" {

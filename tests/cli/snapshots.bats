@@ -550,6 +550,24 @@ view() {
   [ "$status" = 125 ]
 }
 
+@test "what is bound became a link by what runs: neither a fork nor a way back follows it" {
+  mkdir -p bound/below elsewhere
+  echo hidden >elsewhere/file
+  [ "$(id -u)" != 0 ] || chmod 777 bound
+  disk_session --bind "$place/bound:/workspace/bound" --ro-bind "$place/bound/below:/below"
+  snapshot --name before "$id"
+  good "$id" sh -c "cd /workspace/bound && mv below away && ln -s $place/elsewhere below"
+  observe timeout 100 "$nsbox" session fork "$id"
+  [ "$status" = 125 ]
+  [[ $stderr = *"binding $place/bound/below: Too many levels of symbolic links"* ]]
+  observe timeout 100 "$nsbox" session restore "$id" before
+  [ "$status" = 125 ]
+  [[ $stderr = *"binding $place/bound/below: Too many levels of symbolic links"* ]]
+  # The session keeps its sandbox.
+  good "$id" ls -A /below
+  [ "$output" = "" ]
+}
+
 @test "network, ports, binds and options go on" {
   mkdir shared
   echo host >shared/file
