@@ -212,12 +212,24 @@ static void go_on(struct gate *gate, const struct waiter *waiter)
 		read_client(gate, client);
 }
 
+/* Programs such as apt ask for _SERVICE._PROTOCOL.HOST first, and go on with HOST, as they would with any rule: records of
+   services are answered for no name. */
+static bool is_service_of_allowed(const struct policy *policy, const char *name)
+{
+	const char *host = name, *dot;
+
+	while (*host == '_' && (dot = strchr(host, '.')))
+		host = dot + 1;
+	return host != name && policy_allows_name(policy, host);
+}
+
 /* Programs ask for names of addresses to show them, and a name of the machine itself leads nowhere else. */
-static bool is_of_interest(const char *name)
+static bool is_of_interest(const struct policy *policy, const char *name)
 {
 	size_t length = strlen(name);
 
-	return strcmp(name, "localhost") != 0 && (length < 5 || strcmp(name + length - 5, ".arpa") != 0);
+	return strcmp(name, "localhost") != 0 && (length < 5 || strcmp(name + length - 5, ".arpa") != 0) &&
+		!is_service_of_allowed(policy, name);
 }
 
 static void serve_question(struct gate *gate, const struct waiter *waiter)
@@ -227,7 +239,7 @@ static void serve_question(struct gate *gate, const struct waiter *waiter)
 	static const struct address none;
 
 	if (!policy_allows_name(gate->policy, name)) {
-		if (is_of_interest(name))
+		if (is_of_interest(gate->policy, name))
 			gate_report(gate, REPORT_BLOCKED, REASON_NAME, name, &none, 0, 0);
 		answer(gate, waiter, DNS_NO_NAME, NULL);
 	} else if (question->type != DNS_A && question->type != DNS_AAAA) {

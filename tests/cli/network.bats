@@ -46,6 +46,15 @@ try:
 except OSError as e:
     print(errno.errorcode.get(e.errno, type(e).__name__))'
 
+# Asks for a record of services (SRV), and says the code of the answer; 3: there is no such name.
+ask='
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(20)
+name = b"".join(bytes([len(label)]) + label.encode() for label in sys.argv[1].split("."))
+s.sendto(b"\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + name + b"\x00\x00\x21\x00\x01", ("192.0.2.53", 53))
+print(s.recv(512)[3] & 15)'
+
 # The process id of the gate of the supervisor $1.
 gate_of() {
   pgrep -x -P "$1" nsbox-gate
@@ -72,6 +81,13 @@ gate_of() {
   json --network allow=example.org -- python3 -c 'import socket; print(socket.getfqdn("192.0.2.7"))'
   is .stdout 192.0.2.7
   holds '.network_blocked == []'
+  # The name of a service of an allowed host, which programs ask for besides, and which no rule would make be answered.
+  json --network allow=example.org -- python3 -c "$ask" _http._tcp.example.org
+  is .stdout 3
+  holds '.network_blocked == []'
+  json --network allow=example.org -- python3 -c "$ask" _http._tcp.other.example
+  is .stdout 3
+  holds '.network_blocked | map(.host) == ["_http._tcp.other.example"]'
   # A port that is in no rule: the kernel refuses it, and the gate does not see it.
   json --network allow=example.org -- python3 -c "$dial" 192.0.2.7 444
   is .stdout ECONNREFUSED
