@@ -43,6 +43,8 @@ enum {
 	FINISH_LOOK_MS = 20,
 };
 
+#define HOW_TO_WRITE_IT "write it as PORT or HOSTPORT:PORT; both are ports of TCP"
+
 /* --- the supervisor's side --- */
 
 int publish_parse(const char *what, const char *text, struct publish_spec *ret, struct error *err)
@@ -55,12 +57,12 @@ int publish_parse(const char *what, const char *text, struct publish_spec *ret, 
 		return error_set(err, 0, "%s: %s is not a port; write it as PORT or HOSTPORT:PORT: it is reached on the "
 			"host's loopback interface and nowhere else", what, quoted(text, buffer));
 	if (parse_count(what, colon ? colon + 1 : text, 1, UINT16_MAX, &publish.port, err) < 0)
-		return -1;
+		return error_hint(err, HOW_TO_WRITE_IT);
 	publish.host_port = publish.port;
 	if (colon) {
 		snprintf(host_port, sizeof host_port, "%.*s", (int)(colon - text), text);
 		if (parse_count(what, host_port, 0, UINT16_MAX, &publish.host_port, err) < 0)
-			return -1;
+			return error_hint(err, HOW_TO_WRITE_IT);
 	}
 	*ret = publish;
 	return 0;

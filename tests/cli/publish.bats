@@ -391,6 +391,11 @@ time.sleep(60)' >six.port &
   box --publish 0.0.0.0:80:80 true
   [ "$status" = 125 ]
   [[ $stderr = 'nsbox: --publish: "0.0.0.0:80:80" is not a port; write it as PORT or HOSTPORT:PORT'* ]]
+  for wrong in 8080:80/udp http:80; do
+    box --publish "$wrong" true
+    [ "$status" = 125 ]
+    [[ $stderr = *' is not a whole number'*$'\n''nsbox: write it as PORT or HOSTPORT:PORT; both are ports of TCP' ]]
+  done
   box $(printf -- '--publish 0:%d ' {1..17}) true
   [ "$status" = 125 ]
   [ "$stderr" = "nsbox: --publish: at most 16 ports can be published" ]
