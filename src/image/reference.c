@@ -140,6 +140,12 @@ static bool names_registry(const char *component, size_t length)
 	       (length == 9 && memcmp(component, "localhost", 9) == 0);
 }
 
+/* Only 64 digits: an image's id, which Docker refuses as a name as well. */
+static bool is_id(const char *text)
+{
+	return strlen(text) == DIGEST_HEX_LENGTH && strspn(text, "0123456789abcdef") == DIGEST_HEX_LENGTH;
+}
+
 static void take_registry(const char *name, struct reference *reference)
 {
 	const char *slash = strchr(name, '/');
@@ -173,8 +179,7 @@ int reference_parse(const char *text, struct reference *ret, struct error *err)
 	memcpy(rest, text, length + 1);
 	if (strstr(rest, "://"))
 		return wrong(text, err, "it is a URL; leave the scheme out");
-	/* Only 64 digits: an image's id, which Docker refuses as a name as well. */
-	if (length == DIGEST_HEX_LENGTH && strspn(text, "0123456789abcdef") == DIGEST_HEX_LENGTH)
+	if (is_id(text))
 		return wrong(text, err, "64 hexadecimal digits are an id, not a name");
 	if (take_suffixes(text, rest, &reference, err) < 0)
 		return -1;
@@ -225,7 +230,7 @@ const char *reference_format_short(
 	if (strcmp(reference->registry, default_registry) != 0)
 		return format(reference->registry, "/", repository, reference, tag, buffer);
 	if (strncmp(repository, default_namespace, library) == 0 &&
-		!strchr(repository + library, '/') &&
+		!strchr(repository + library, '/') && !is_id(repository + library) &&
 		!names_registry(repository + library, strlen(repository + library)))
 		repository += library;
 	/* «docker.io/a.b/c» cannot go without its registry: «a.b» would be one. */

@@ -49,6 +49,7 @@ static void references_are_read_as_docker_reads_them(void **state)
 		{"python@" DIGEST, "docker.io/library/python@" DIGEST, "python@" DIGEST},
 		{"python:3@" DIGEST, "docker.io/library/python:3@" DIGEST, "python:3@" DIGEST},
 		{"python:" HEX, "docker.io/library/python:" HEX, "python:" HEX},
+		{"library/" HEX, "docker.io/library/" HEX ":latest", "library/" HEX},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
