@@ -50,18 +50,36 @@ static const struct representation *representation_of(const char *mime)
 
 /* --- taking --- */
 
-static bool is_wanted(const struct shown *shown, const struct reply *reply, size_t room)
+/* Bytes of it in JSON: a control character takes six, and what is no UTF-8 three. */
+static size_t length_told(const struct reply *reply, enum form form)
+{
+	size_t length = 0;
+
+	if (form == FORM_IMAGE)
+		return (reply->length + 2) / 3 * 4;
+	for (size_t i = 0; i < reply->length; i++) {
+		uint8_t byte = reply->data[i];
+
+		length += byte < 0x20 ? 6 : byte == '"' || byte == '\\' ? 2 : byte >= 0x80 ? 3 : 1;
+	}
+	return length;
+}
+
+static bool is_wanted(const struct shown *shown, const struct reply *reply, size_t room, size_t *ret_told)
 {
 	const struct representation *representation = representation_of(reply->mime);
 
-	return reply->kind == REPLY_PART && representation &&
-	       reply->length <= representation->max && reply->length <= room &&
-	       shown->bytes + reply->length <= SHOWN_BYTES_MAX;
+	if (reply->kind != REPLY_PART || !representation || reply->length > representation->max || reply->length > room ||
+		shown->bytes + reply->length > SHOWN_BYTES_MAX)
+		return false;
+	*ret_told = length_told(reply, representation->form);
+	return shown->told + *ret_told <= SHOWN_TOLD_MAX;
 }
 
 static void take_part(struct shown *shown, const struct reply *reply, size_t room)
 {
 	struct shown_part *part;
+	size_t told;
 
 	if ((shown->count & (shown->count - 1)) == 0)
 		shown->parts = xrealloc(
@@ -71,10 +89,11 @@ static void take_part(struct shown *shown, const struct reply *reply, size_t roo
 		.is_result = reply->is_result,
 		.mime = xstrdup(reply->mime),
 		.length = reply->kind == REPLY_CUT ? reply->cut_length : reply->length};
-	if (!is_wanted(shown, reply, room))
+	if (!is_wanted(shown, reply, room, &told))
 		return;
 	part->data = xmemdup(reply->data, reply->length);
 	shown->bytes += reply->length;
+	shown->told += told;
 }
 
 /* Valid UTF-8 of at most `max` bytes; of more, head and tail. Malloc'd. */

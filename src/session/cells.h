@@ -30,7 +30,8 @@ struct shown_part {
 struct shown {
 	struct shown_part *parts; /* owned */
 	size_t count;
-	size_t bytes; /* of data that is held */
+	size_t bytes; /* of data that is held, */
+	size_t told;  /* and what they come to in JSON */
 	bool has_error;
 	uint32_t line;
 	struct {
@@ -39,7 +40,7 @@ struct shown {
 	} name, message, trace;
 };
 
-enum { SHOWN_BYTES_MAX = 12 << 20 /* of a cell */ };
+enum { SHOWN_BYTES_MAX = 12 << 20 /* of a cell, */, SHOWN_TOLD_MAX = 36 << 20 /* and what is written besides fits in one answer */ };
 
 /* Takes a reply of the kinds PART, CUT and ERROR. `room`: bytes that may be held besides, by all together. */
 void shown_add(struct shown *shown, const struct reply *reply, size_t room);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "session/cells.h"
+#include "session/frame.h"
 #include "session/replies.h"
 #include "util/alloc.h"
 
@@ -315,6 +316,28 @@ static void no_more_is_held_than_there_is_room_for(void **state)
 	free(data);
 }
 
+/* Whatever it is, the answer that has it can be sent. */
+static void what_is_long_in_json_is_bounded(void **state)
+{
+	const size_t length = 256 << 10;
+	static const char bytes[] = {'\1', '"', '\xff', 'a'};
+	char *data = xmalloc(length), *text;
+
+	for (size_t i = 0; i < sizeof bytes; i++) {
+		struct shown shown = {0};
+
+		memset(data, bytes[i], length);
+		for (uint32_t value = 1; value <= REPLIES_VALUES_MAX; value++)
+			show(&shown, value, false, "text/html", data, length);
+		text = as_text(&shown);
+		assert_in_range(strlen(text), SHOWN_BYTES_MAX, SHOWN_TOLD_MAX + (64 << 10));
+		assert_true(SHOWN_TOLD_MAX + (16 << 20) < FRAME_MAX);
+		free(text);
+		shown_free(&shown);
+	}
+	free(data);
+}
+
 static void errors_are_bounded(void **state)
 {
 	char *data = xcalloc(1, 200 << 10);
@@ -357,6 +380,7 @@ int main(void)
 		cmocka_unit_test(values_have_their_representations),
 		cmocka_unit_test(json_has_a_depth),
 		cmocka_unit_test(no_more_is_held_than_there_is_room_for),
+		cmocka_unit_test(what_is_long_in_json_is_bounded),
 		cmocka_unit_test(errors_are_bounded),
 	};
 
