@@ -155,6 +155,8 @@ void pause_release(struct session *session, enum pause_holder holder)
 		session->pause.told = NULL;
 	if (held && !session->pause.holders)
 		go_on(session);
+	else if (held)
+		serve_held(session); /* or it would be held until the user resumes */
 }
 
 /* --- what comes of it --- */

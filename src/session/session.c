@@ -947,6 +947,9 @@ static void turn(struct session *session, int signals)
 			miss_helper(session, &session->sandbox.helpers[i]);
 	if (fds[POLL_AGENT].revents)
 		serve_agent(session);
+	/* Before a client goes away and the next copy begins, which has said nothing yet. */
+	if (fds[POLL_COPY].revents && session->copying.answer >= 0)
+		snapshot_copied(session);
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
 		struct connection *connection = &session->connections[i];
 		short events = fds[POLL_CONNECTIONS + i].revents;
@@ -956,8 +959,6 @@ static void turn(struct session *session, int signals)
 		else if (connection->fd >= 0 && events)
 			read_connection(session, connection);
 	}
-	if (fds[POLL_COPY].revents && session->copying.answer >= 0)
-		snapshot_copied(session);
 	if (fds[POLL_LISTENER].revents)
 		accept_connection(session);
 	if (fds[POLL_SIGNALS].revents)

@@ -607,6 +607,26 @@ kill_at_many_moments() {
   done
 }
 
+@test "a session that is paused: what comes while a snapshot of it is copied is answered when that is done" {
+  disk_session --disk 1g
+  good "$id" sh -c 'head -c 300000000 /dev/urandom >/workspace/big'
+  "$nsbox" session pause "$id"
+  timeout 100 "$nsbox" session snapshot --name first "$id" >first 2>&1 &
+  # Others come meanwhile, if the machine is not too fast: all of them are answered.
+  for name in second third; do
+    timeout 100 "$nsbox" session snapshot --name "$name" "$id" >"$name" 2>&1 &
+  done
+  sleep 0.1
+  observe timeout 100 "$nsbox" session exec "$id" true
+  [ "$status" = 125 ]
+  [[ $stderr = *"the session is paused: nothing can begin in it"* ]]
+  wait
+  [ "$("$nsbox" session snapshots -q | wc -l)" = 3 ]
+  "$nsbox" session resume "$id"
+  good "$id" true
+  end_all
+}
+
 @test "kill -9 of the client, at many moments: the session goes on, and nothing is left" {
   disk_session
   good "$id" sh -c 'echo x >/workspace/x'
