@@ -665,7 +665,7 @@ static bool judge(struct gate *gate, struct connection *connection)
 
 static void begin(struct gate *gate, struct connection *connection, int client, uint16_t port)
 {
-	static const int buffer = CLIENT_BUFFER;
+	static const int buffer = CLIENT_BUFFER, on = 1;
 	uint32_t index = (uint32_t)(connection - gate->connections.places);
 	uint32_t generation = connection->generation;
 
@@ -679,6 +679,8 @@ static void begin(struct gate *gate, struct connection *connection, int client, 
 	gate->connections.used++;
 	setsockopt(client, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
 	setsockopt(client, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+	/* Urgent data are passed on where they were said (flow.c), so there they are to be looked at. */
+	setsockopt(client, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
 	if (!read_dialled(connection) || gate_watch(gate, client, (uint32_t)FLOW_EVENTS,
 						 tag_of(TAG_DIALLER, index, generation)) < 0) {
 		reset(gate, connection);

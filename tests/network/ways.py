@@ -350,6 +350,20 @@ way(
     "^evil.example.net:80$",
 )
 
+way(
+    "a request behind a byte of urgent data",
+    WWW + '''
+def urgent(first):
+    with connect(WWW4, 80) as c:
+        c.send(first, socket.MSG_OOB)
+        time.sleep(0.5)
+        return request(c, 'www.example.org')
+tried(urgent, b' ')''',
+    RESET,
+    ":80$",
+    control=None,
+)
+
 # --- ports and protocols ---
 
 way("another port of an allowed name", WWW + "tried(http, WWW4, 'www.example.org', 8080)", "ECONNREFUSED")
