@@ -161,12 +161,18 @@ char *host_settings_carry_url(struct host_settings *settings, const char *where,
 /* What is no URL that can be used may still be one with a password. */
 static void warn_of_path(struct host_settings *settings, const char *where, const char *word)
 {
-	const char *authority = strstr(word, "//"), *at = authority ? strrchr(authority, '@') : NULL;
-	int before = at ? (int)(authority + strlen("//") - word) : 0;
+	const char *at = strrchr(word, '@'), *authority = strstr(word, "//");
+	int before = at && authority && authority < at ? (int)(authority + strlen("//") - word) : 0;
 
 	list_append(&settings->warnings,
 		xasprintf("%s: %.*s%s is not carried over: an install sees no folder of the host and no other protocol than HTTP",
 			where, before, word, at ? at + 1 : word));
+}
+
+/* A folder, or an address that lacks what makes a URL of it, such as «name:password@host». */
+static bool is_other_place(const char *word)
+{
+	return strchr("/~.", *word) || strchr(word, '@') || strstr(word, "://");
 }
 
 /* Words with white space between: URLs as they can be used, and what else does not name a folder. malloc'd. */
@@ -180,7 +186,7 @@ static char *carry_words(struct host_settings *settings, const char *where, cons
 		cleanup_free char *url = host_settings_carry_url(settings, where, text, length);
 
 		text += length;
-		if (!url && (strchr("/~.", *word) || strstr(word, "://"))) {
+		if (!url && is_other_place(word)) {
 			warn_of_path(settings, where, word);
 			continue;
 		}
@@ -474,7 +480,7 @@ static char *carry_proxies(struct host_settings *settings, const char *text)
 		cleanup_free char *url = host_settings_carry_url(settings, "GOPROXY", text, length);
 		char between[2] = {text[length]};
 
-		if (url || !strstr(word, "://"))
+		if (url || !is_other_place(word))
 			append(&carried, "%s%s", url ?: word, between);
 		else
 			warn_of_path(settings, "GOPROXY", word);

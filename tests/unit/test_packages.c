@@ -347,6 +347,22 @@ static void a_password_is_in_no_warning(void **state)
 	unsetenv("PIP_INDEX_URL");
 	unsetenv("PIP_EXTRA_INDEX_URL");
 
+	/* What nearly is a URL. */
+	setenv("PIP_INDEX_URL", "me:secret@pypi.example/simple", 1);
+	setenv("PIP_EXTRA_INDEX_URL", "https:/me:secret@other.example/simple", 1);
+	host_settings_read("pip", &settings);
+	assert_true(has(settings.warnings, ": pypi.example/simple is not carried over"));
+	assert_true(has(settings.warnings, ": other.example/simple is not carried over"));
+	no_secret(&settings);
+	host_settings_free(&settings);
+	unsetenv("PIP_INDEX_URL");
+	unsetenv("PIP_EXTRA_INDEX_URL");
+	setenv("GOPROXY", "me:secret@go.example,direct", 1);
+	host_settings_read("go", &settings);
+	assert_true(has(settings.warnings, ": go.example is not carried over"));
+	no_secret(&settings);
+	host_settings_free(&settings);
+
 	setenv("GOPROXY", "socks://me:secret@go.example,direct", 1);
 	host_settings_read("go", &settings);
 	assert_true(has(settings.warnings, "socks://go.example is not carried over"));
