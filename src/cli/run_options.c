@@ -230,6 +230,7 @@ static int apply_rootfs(
 		return -1;
 	replace(&options->spec.root_path, path);
 	options->spec.root = ROOT_DIRECTORY;
+	options->spec.root_exact = true;
 	if (stat(path, &status) == 0 && !S_ISDIR(status.st_mode))
 		return error_set(err, ENOTDIR, "%s: %s", what, quoted(argument, buffer));
 	return 0;

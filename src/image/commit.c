@@ -19,6 +19,7 @@
 #include "image/pack.h"
 #include "packages/layers.h"
 #include "report/report.h"
+#include "sandbox/mounts.h"
 #include "sandbox/spec.h"
 #include "util/alloc.h"
 #include "util/cleanup.h"
@@ -188,10 +189,12 @@ int commit_directory(const struct store *store, const struct snapshot *snapshot,
 
 static int add_directory(struct making *making, struct error *err)
 {
-	int tree = open(making->spec.root_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int tree = open_exact(making->spec.root_path, making->spec.root_exact, O_RDONLY | O_DIRECTORY);
 
-	return tree < 0 ? error_set(err, errno, "the root %s", making->spec.root_path)
-			: add_layer(making, tree, -1, MERGE_WHOLE, err);
+	if (tree >= 0)
+		return add_layer(making, tree, -1, MERGE_WHOLE, err);
+	error_set(err, errno, "the root %s", making->spec.root_path);
+	return refuse_exact(making->spec.root_exact, err);
 }
 
 static int add_layers(struct making *making, struct error *err)

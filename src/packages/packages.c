@@ -120,14 +120,19 @@ int packages_use(const struct packages_set *set, struct spec *spec, struct error
 	const struct recipe *recipe = set->how.recipe;
 	cleanup_free char *place = xasprintf(PACKAGES_PLACE "/%s", set->how.folder);
 	cleanup_close int tree = open(set->tree, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_free char *real = NULL;
 
 	if (tree < 0)
 		return error_set(err, errno, "the installed packages in %s", set->tree);
 	if (install_check_parts(tree, recipe, err) < 0)
 		return -1;
+	/* Before there was a store, its path was as it is written, maybe with links. */
+	real = realpath(set->tree, NULL);
+	if (!real)
+		return error_set(err, errno, "the installed packages in %s", set->tree);
 	spec_add_bind(spec, set->tree, place, true);
 	for (size_t i = 0; i < recipe->binds_count; i++) {
-		cleanup_free char *source = xasprintf("%s/%s", set->tree, recipe->binds[i].from);
+		cleanup_free char *source = xasprintf("%s/%s", real, recipe->binds[i].from);
 
 		spec_add_exact_bind(spec, source, recipe->binds[i].target, true);
 	}

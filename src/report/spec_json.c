@@ -104,6 +104,7 @@ static const struct field exec_fields[] = {
 static const struct field spec_fields[] = {
 	{"root", FIELD_CHOICE, AT(spec, root), .names = root_names},
 	{"root_path", FIELD_STRING, AT(spec, root_path)},
+	{"root_exact", FIELD_BOOL, AT(spec, root_exact)},
 	{"root_layers", FIELD_STRINGS, AT(spec, root_layers)},
 	{"root_digest", FIELD_STRING, AT(spec, root_digest)},
 	{"root_env", FIELD_STRINGS, AT(spec, root_env)},

@@ -157,13 +157,13 @@ static int choose_filters(struct sandbox *sandbox, struct error *err)
 static int open_root_trees(const struct spec *spec, int *trees, struct error *err)
 {
 	for (size_t i = 0; i < spec_lowers_count(spec); i++) {
-		struct stat st;
+		cleanup_close int fd = open_lower(spec, i, err);
 
-		trees[i] = sys_open_tree(AT_FDCWD, spec_lower(spec, i), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-		if (trees[i] < 0 || fstat(trees[i], &st) < 0)
+		if (fd < 0)
+			return -1;
+		trees[i] = sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+		if (trees[i] < 0)
 			return error_set(err, errno, "the root %s", spec_lower(spec, i));
-		if (!S_ISDIR(st.st_mode))
-			return error_set(err, ENOTDIR, "the root %s", spec_lower(spec, i));
 	}
 	return 0;
 }

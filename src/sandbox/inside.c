@@ -262,18 +262,12 @@ static int make_directory(int dir, const char *name, mode_t mode, struct error *
 	return 0;
 }
 
-static int open_lower(const char *path, struct error *err)
+static int clone_lower(const struct spec *spec, size_t index, struct error *err)
 {
-	struct stat st;
-	int tree = tree_clone(AT_FDCWD, path, true, TREE_READ_ONLY | TREE_NO_DEV_SUID);
+	cleanup_close int fd = open_lower(spec, index, err);
+	int tree = fd < 0 ? -1 : tree_clone(fd, "", false, TREE_READ_ONLY | TREE_NO_DEV_SUID);
 
-	if (tree < 0)
-		return error_set(err, errno, "the root %s", path);
-	if (fstat(tree, &st) == 0 && !S_ISDIR(st.st_mode)) {
-		close(tree);
-		return error_set(err, ENOTDIR, "the root %s", path);
-	}
-	return tree;
+	return fd >= 0 && tree < 0 ? error_set(err, errno, "the root %s", spec_lower(spec, index)) : tree;
 }
 
 static int open_lowers(const struct inside *inside, struct root *root, struct error *err)
@@ -287,7 +281,7 @@ static int open_lowers(const struct inside *inside, struct root *root, struct er
 	if (!root->lowers)
 		return error_set(err, ENOMEM, "preparing the layers of the root");
 	for (size_t i = 0; i < count; i++) {
-		root->lowers[i] = open_lower(spec_lower(inside->spec, i), err);
+		root->lowers[i] = clone_lower(inside->spec, i, err);
 		if (root->lowers[i] < 0)
 			return -1;
 	}

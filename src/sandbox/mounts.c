@@ -84,23 +84,33 @@ int tree_clone(int dirfd, const char *path, bool follow, uint64_t attributes)
 	return move_fd(&tree);
 }
 
+int open_exact(const char *path, bool exact, int flags)
+{
+	const struct open_how how = {
+		.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = exact ? RESOLVE_NO_SYMLINKS : 0};
+
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
+int refuse_exact(bool exact, struct error *err)
+{
+	return exact && err->errnum == ELOOP
+		       ? error_hint(err, "there is a symbolic link now that was not there before: it is not followed")
+		       : -1;
+}
+
 /* O_DIRECTORY first, as what is mounted when it is needed (autofs) is not for O_PATH alone. */
 static int open_source(const struct mount_spec *mount)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = mount->exact ? RESOLVE_NO_SYMLINKS : 0};
-	int fd = (int)syscall(SYS_openat2, AT_FDCWD, mount->source, &how, sizeof how);
+	int fd = open_exact(mount->source, mount->exact, O_PATH | O_DIRECTORY);
 
-	how.flags &= ~(uint64_t)O_DIRECTORY;
-	return fd < 0 && errno == ENOTDIR ? (int)syscall(SYS_openat2, AT_FDCWD, mount->source, &how, sizeof how) : fd;
+	return fd < 0 && errno == ENOTDIR ? open_exact(mount->source, mount->exact, O_PATH) : fd;
 }
 
 static int refuse_source(const struct mount_spec *mount, struct error *err)
 {
 	error_set(err, errno, "binding %s", mount->source);
-	return mount->exact && err->errnum == ELOOP
-		       ? error_hint(err, "there is a symbolic link now that was not there before: it is not followed")
-		       : -1;
+	return refuse_exact(mount->exact, err);
 }
 
 int tree_check_source(const struct mount_spec *mount, struct error *err)
@@ -117,6 +127,18 @@ int tree_clone_source(const struct mount_spec *mount, struct error *err)
 			  : tree_clone(fd, "", false, TREE_NO_DEV_SUID | (mount->read_only ? TREE_READ_ONLY : 0));
 
 	return tree < 0 ? refuse_source(mount, err) : tree;
+}
+
+int open_lower(const struct spec *spec, size_t index, struct error *err)
+{
+	const char *path = spec_lower(spec, index);
+	bool exact = spec->root_exact && path == spec->root_path;
+	int fd = open_exact(path, exact, O_PATH | O_DIRECTORY);
+
+	if (fd >= 0)
+		return fd;
+	error_set(err, errno, "the root %s", path);
+	return refuse_exact(exact, err);
 }
 
 int tree_tmpfs(

@@ -19,7 +19,9 @@
 #include <sys/types.h>
 #include <linux/mount.h>
 
+struct error;
 struct mount_spec;
+struct spec;
 
 struct error;
 
@@ -50,6 +52,15 @@ int tree_clone_source(const struct mount_spec *mount, struct error *err);
 
 /* Whether that can be: 0, or -1 with *err. */
 int tree_check_source(const struct mount_spec *mount, struct error *err);
+
+/* One of spec_lower, with O_PATH; -1 with *err. */
+int open_lower(const struct spec *spec, size_t index, struct error *err);
+
+/* open(2), where with `exact` a path with a symbolic link on its way is ELOOP. */
+int open_exact(const char *path, bool exact, int flags);
+
+/* Adds to *err of it what that means. Returns -1. */
+int refuse_exact(bool exact, struct error *err);
 
 /* Adds attributes to every mount of a tree. */
 int tree_restrict(int tree, uint64_t attributes);

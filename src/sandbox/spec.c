@@ -104,6 +104,7 @@ void spec_copy_root(const struct spec *from, struct spec *ret)
 	spec_init(ret);
 	ret->root = from->root;
 	ret->root_path = copy_string(from->root_path);
+	ret->root_exact = from->root_exact;
 	ret->root_layers = copy_strings(from->root_layers);
 	ret->root_digest = copy_string(from->root_digest);
 	ret->root_env = copy_strings(from->root_env);

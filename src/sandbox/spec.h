@@ -124,6 +124,7 @@ enum { SPEC_EXECS_MAX = 4, SPEC_TMPFS_MAX = 15, SPEC_LAYERS_MAX = 400, SPEC_PUBL
 struct spec {
 	enum root_kind root;
 	char *root_path; /* ROOT_DIRECTORY: absolute; ROOT_IMAGE: the image's name, for messages */
+	bool root_exact; /* ROOT_DIRECTORY: as mount_spec.exact */
 	char **root_layers; /* absolute paths of their trees, the topmost first, NULL-terminated. ROOT_IMAGE: all that there
 			     * are; ROOT_DIRECTORY: those above the directory, or NULL; ROOT_HOST: what a sandbox before
 			     * has left, or NULL */

@@ -534,8 +534,12 @@ static int check_sources(const struct session *session, struct error *err)
 {
 	const struct spec *spec = session->spec;
 
-	if (spec->root == ROOT_DIRECTORY && access(spec->root_path, F_OK) < 0)
-		return error_set(err, errno, "the root %s", spec->root_path);
+	if (spec->root == ROOT_DIRECTORY) {
+		cleanup_close int root = open_lower(spec, spec_lowers_count(spec) - 1, err);
+
+		if (root < 0)
+			return -1;
+	}
 	for (size_t i = 0; i < spec->mounts_count; i++)
 		if (spec->mounts[i].kind == MOUNT_BIND && tree_check_source(&spec->mounts[i], err) < 0)
 			return -1;

@@ -324,6 +324,20 @@ nothing_is_left() {
   [ "$(layers | wc -l)" = 1 ]
 }
 
+@test "the way to the store has a link: also the first call of all shows what it installed" {
+  language '"binds": { "part": "/part" },'
+  mkdir real
+  ln -s real linked
+  export NSBOX_STORE=$place/linked/store
+  for _ in first second; do
+    with part 'cat /part/file'
+    [ "$output" = shown ]
+  done
+  id=$("$nsbox" session new --lang fake --with part)
+  observe "$nsbox" session exec "$id" -- cat /part/file
+  [ "$output" = shown ]
+}
+
 @test "a session's code sees what is installed while it lives, and has no network by it" {
   id=$("$nsbox" session new --lang fake)
   observe timeout 60 "$nsbox" session exec "$id" -- sh -c 'echo $FAKE; ls -A $FAKE; touch $FAKE/x'

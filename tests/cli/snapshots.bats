@@ -568,6 +568,33 @@ view() {
   [ "$output" = "" ]
 }
 
+@test "the root became a link by what runs: nothing is made of where it leads" {
+  small_root
+  mkdir -p bound elsewhere/bin
+  mv root bound/
+  cp bound/root/bin/busybox elsewhere/bin/cat
+  echo hidden >elsewhere/file
+  [ "$(id -u)" != 0 ] || chmod 777 bound
+  disk_session --rootfs bound/root --bind "$place/bound:/bound"
+  snapshot --name before "$id"
+  good "$id" sh -c "cd /bound && mv root away && ln -s $place/elsewhere root"
+  observe timeout 100 "$nsbox" session fork "$id"
+  [ "$status" = 125 ]
+  [[ $stderr = *"the root $place/bound/root: Too many levels of symbolic links"* ]]
+  observe timeout 100 "$nsbox" session fork before
+  [ "$status" = 125 ]
+  observe timeout 100 "$nsbox" session restore "$id" before
+  [ "$status" = 125 ]
+  if [ -x "$(dirname "$nsbox")/nsbox-image" ]; then
+    observe timeout 100 "$nsbox" session commit before localhost/before
+    [ "$status" != 0 ]
+    [[ $stderr = *"Too many levels of symbolic links"* ]]
+  fi
+  # The session keeps its sandbox.
+  good "$id" cat /old/file
+  [ "$output" = below ]
+}
+
 @test "network, ports, binds and options go on" {
   mkdir shared
   echo host >shared/file
