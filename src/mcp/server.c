@@ -474,6 +474,8 @@ static void fail_call(struct server *server, struct call *call, const json_t *an
 
 	error_set(&err, 0, "%s", json_string_value(json_object_get(failed, "text")) ?: "");
 	error_hint(&err, "%s", json_string_value(json_object_get(failed, "hint")) ?: "");
+	if (json_is_true(json_object_get(failed, "unknown")))
+		sandbox_unknown(call->step.id, &err);
 	answer_call(server, call,
 		is_wanted(call) ? tool_failure_with(&err, json_string_value(output), json_string_length(output)) : NULL);
 	call_list_remove(&server->calls, call);

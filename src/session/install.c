@@ -29,6 +29,7 @@ struct request {
 	char **names; /* borrowed, NULL-terminated; the array is owned */
 	struct language *language; /* NULL: of the system */
 	json_t *session; /* what the session says of itself; NULL: there is none */
+	bool session_unknown; /* there is none of the id that was given */
 	struct config config;
 	struct packages_options options;
 };
@@ -60,8 +61,10 @@ static int read_request(const json_t *object, struct request *ret, struct error 
 		return -1;
 	if (session) {
 		ret->session = ask_session(session, err);
-		if (!ret->session)
+		if (!ret->session) {
+			ret->session_unknown = err->errnum == ENOENT;
 			return -1;
+		}
 		object = ret->session;
 		if (!language)
 			language = json_string_value(json_object_get(object, "language"));
@@ -151,7 +154,8 @@ json_t *install_for_server(const json_t *object, const struct run_control *contr
 	if (r == 0 && request.session && !report.ran)
 		json_object_set_new(answer, "from_store", json_true());
 	if (r < 0)
-		json_object_set_new(answer, "failed", json_pack("{s:s, s:s}", "text", err.text, "hint", err.hint));
+		json_object_set_new(answer, "failed",
+			json_pack("{s:s, s:s, s:b}", "text", err.text, "hint", err.hint, "unknown", request.session_unknown));
 	packages_report_free(&report);
 	config_free(&request.config);
 	spec_free(&request.spec);

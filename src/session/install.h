@@ -14,7 +14,7 @@
  * "spec" they are installed into that session, where no "language" is the session's own.
  *
  * Returns {"output": what the manager wrote}, where the store had what a session gets with "from_store": true, and where it
- * failed with "failed": {"text", "hint"} (new reference).
+ * failed with "failed": {"text", "hint", "unknown": whether there is no such session} (new reference).
  * control->cancel_fd ends it; control->progress is told what the manager writes.
  */
 json_t *install_for_server(const json_t *request, const struct run_control *control);

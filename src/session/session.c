@@ -182,7 +182,7 @@ static struct job *named_process(struct session *session, const json_t *request,
 
 	if (job)
 		return job;
-	error_set(err, 0, "the session has no process %lld", (long long)number);
+	error_set(err, 0, "the %s has no process %lld", is_from_mcp(request) ? "sandbox" : "session", (long long)number);
 	error_hint(err, is_from_mcp(request) ? "process_list shows those that there are"
 					     : "nsbox session ps lists those that there are");
 	return NULL;

@@ -51,7 +51,10 @@ describe('whose', { concurrency: 4 }, () => {
 		await box.stop();
 		for (const id of ['0'.repeat(32), box.id, '', 'x', box.id.slice(0, 8), box.id.toUpperCase(), '../'.repeat(8) + 'etc/pass', 'a'.repeat(100000)])
 			for (const [name, more] of [['sandbox_exec', { command: 'true' }], ['read_file', { path: 'x' }], ['write_file', { path: 'x', content: '' }],
-				['list_files', {}], ['process_list', {}], ['process_output', { process_id: 1 }], ['sandbox_stop', {}]])
+				['list_files', {}], ['process_list', {}], ['process_output', { process_id: 1 }], ['sandbox_stop', {}],
+				['install_packages', { packages: ['six'], language: 'python' }], ['sandbox_exec', { context: 'c', language: 'python', code: '1' }],
+				['context_list', {}], ['context_restart', { context: 'c' }], ['sandbox_pause', {}], ['sandbox_snapshot', {}],
+				['sandbox_restore', { snapshot_id: 'x' }]])
 				assert.match(await failure(name, { sandbox_id: id, ...more }), gone);
 		assert.match(await failure('sandbox_exec', { command: 'true' }), /sandbox_id: missing/);
 		assert.match(await failure('sandbox_stop', { sandbox_id: 5 }), /sandbox_id/);
@@ -61,6 +64,7 @@ describe('whose', { concurrency: 4 }, () => {
 		const own = session('new').trim(), shared = session('new', '--mcp').trim();
 		assert.match(await failure('sandbox_exec', { sandbox_id: own, command: 'true' }), gone);
 		assert.match(await failure('sandbox_stop', { sandbox_id: own }), gone);
+		assert.match(await failure('install_packages', { sandbox_id: own, packages: ['six'], language: 'python' }), gone);
 		const ids = await sandboxes();
 		assert.deepEqual([ids.includes(own), ids.includes(shared)], [false, true]);
 		const box = new Sandbox(tool, shared);
@@ -69,6 +73,12 @@ describe('whose', { concurrency: 4 }, () => {
 		await box.stop();
 		assert.equal(session('exec', own, 'echo', 'here'), 'here\n');
 		session('stop', own);
+	});
+
+	test('what is not in one is said to be in no sandbox, of which alone clients know', async () => {
+		const box = await initialize();
+		assert.match(await failure('process_signal', { sandbox_id: box.id, process_id: 99 }), /^the sandbox has no process 99\nprocess_list/);
+		await box.stop();
 	});
 
 	test('other names for its id', async () => {
