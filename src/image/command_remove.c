@@ -67,6 +67,13 @@ static int remove_one(const struct store *store, const char *text, struct error 
 	return error_hint(err, "nsbox images ls lists those that there are");
 }
 
+static void say_in_use(unsigned count, const char *one, const char *several)
+{
+	if (count)
+		printf("%u %s in use by sandboxes that run, and %s until the next prune\n", count,
+			count == 1 ? one : several, count == 1 ? "stays" : "stay");
+}
+
 static void say_pruned(const struct pruned *pruned)
 {
 	char size[BYTES_TEXT_MAX];
@@ -74,9 +81,7 @@ static void say_pruned(const struct pruned *pruned)
 	printf("removed %u layer%s and %u blob%s: %s\n", pruned->layers,
 		pruned->layers == 1 ? "" : "s", pruned->blobs, pruned->blobs == 1 ? "" : "s",
 		bytes_text(pruned->bytes, size));
-	if (pruned->in_use)
-		printf("%u layers are in use by sandboxes that run, and stay until the next prune\n",
-			pruned->in_use);
+	say_in_use(pruned->in_use, "layer is", "layers are");
 }
 
 int command_rm(int argc, char **argv)
@@ -150,9 +155,7 @@ static int prune_packages(void)
 	if (pruned.layers)
 		printf("removed %u set%s of installed packages: %s\n", pruned.layers, pruned.layers == 1 ? "" : "s",
 			bytes_text(pruned.bytes, size));
-	if (pruned.in_use)
-		printf("%u set%s of packages %s in use by sandboxes that run, and stay until the next prune\n", pruned.in_use,
-			pruned.in_use == 1 ? "" : "s", pruned.in_use == 1 ? "is" : "are");
+	say_in_use(pruned.in_use, "set of packages is", "sets of packages are");
 	return 0;
 }
 

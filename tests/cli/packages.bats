@@ -286,7 +286,7 @@ nothing_is_left() {
   eventually inner_pid "sleep $mark"
   observe "$image" prune
   [ "$status" = 0 ]
-  [[ $output = *"removed 1 set of installed packages: "*$'\n1 set of packages is in use by sandboxes that run'* ]]
+  [[ $output = *"removed 1 set of installed packages: "*$'\n1 set of packages is in use by sandboxes that run, and stays until the next prune' ]]
   [ "$(layers | wc -l)" = 1 ]
   pkill -f "^sleep $mark"
   wait
