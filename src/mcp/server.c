@@ -437,6 +437,7 @@ static void speak_to_model(struct error *err)
 		{"session commit", "Go back to an earlier one (sandbox_restore), or begin with a new sandbox."},
 		{"--storage disk", "Whoever runs the server can give it a disk (NSBOX_STORE)."},
 		{"name the language", "Give language; list_languages shows which there are."},
+		{"name it with --lang", "Give language; list_languages shows which there are."},
 	};
 
 	for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)

@@ -138,7 +138,7 @@ static char *choose_language(
 		name = session->options.language;
 	if (!name) {
 		error_set(err, 0, "which language is the code in?");
-		error_hint(err, "name the language");
+		error_hint(err, "name it with --lang");
 		return NULL;
 	}
 	if (language_load(name, &language, err) < 0)

@@ -52,7 +52,7 @@ static struct language *choose_language(
 		return NULL;
 	if (!name) {
 		error_set(err, 0, "which language is the code in?");
-		error_hint(err, "name the language");
+		error_hint(err, "name it with --lang");
 		return NULL;
 	}
 	return language_load(name, &language, err) == 0 ? language : NULL;

@@ -51,7 +51,10 @@ int main(void) { printf(\"%d\\n\", $i); return 0; }" "$id" >"out$i" &
   session
   program -c 'print(1)' "$id"
   [ "$status" -eq 125 ]
-  [[ $stderr == *'which language is the code in?'* ]]
+  [[ $stderr == *'which language is the code in?'$'\n''nsbox: name it with --lang' ]]
+  program --context one -c 'print(1)' "$id"
+  [ "$status" -eq 125 ]
+  [[ $stderr == *'which language is the code in?'$'\n''nsbox: name it with --lang' ]]
   session --lang py
   program -c 'print(1)' "$id"
   [ "$output" = 1 ]

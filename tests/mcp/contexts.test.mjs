@@ -377,7 +377,7 @@ describe('arguments', { concurrency: 4 }, () => {
 
 	test('a language that is another, or has no contexts', async () => {
 		const box = await initialize();
-		assert.match(await failure('sandbox_exec', { sandbox_id: box.id, context: 'a', code: '1' }), /which language/);
+		assert.match(await failure('sandbox_exec', { sandbox_id: box.id, context: 'a', code: '1' }), /which language.*\nGive language;/);
 		assert.match(await failure('sandbox_exec', { sandbox_id: box.id, context: 'a', code: '1', language: 'plain' }), /Plain has no contexts/);
 		await cell(box, '1', { language: 'toy' });
 		assert.match(await failure('sandbox_exec', { sandbox_id: box.id, context: 'a', code: '1', language: 'plain' }), /is one of toy, not of plain/);
