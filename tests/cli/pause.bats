@@ -34,16 +34,7 @@ resume() {
   [ "$status" = 0 ]
 }
 
-# «PID NAME» of all processes below pid $1, of which the first is the sandbox's agent.
-below() {
-  local pid
-  for pid in $(pgrep -P "$1"); do
-    echo "$pid $(cat "/proc/$pid/comm" 2>/dev/null)"
-    below "$pid"
-  done
-}
-
-# The pids of processes named $1 in the sandbox; without a name, of all but the agent.
+# The pids of processes named $1 in the sandbox; without a name, of all but the agent, which is the first below.
 pids() {
   below "$(info .supervisor)" | awk -v name="${1-}" '(name == "" && NR > 1) || $2 == name { print $1 }'
 }

@@ -9,14 +9,31 @@ setup() {
   mkdir -m 700 runtime
 }
 
-# Of the file's copy of nsbox nothing is left.
+# Of the file's copy of nsbox nothing is left. A test that failed tells how its sessions are.
 teardown() {
+  [ "${BATS_TEST_COMPLETED-}" ] || tell_sessions
   "$nsbox" session stop --all
   eventually not_running
 }
 
 not_running() {
   ! pgrep -f "^[^ ]*$nsbox" >/dev/null
+}
+
+tell_sessions() {
+  local pids pid
+  timeout 20 "$nsbox" session ls --json | jq -c '.[]'
+  pids=$(for pid in $(pgrep -f "^[^ ]*$nsbox"); do echo "$pid"; below "$pid"; done | cut -d ' ' -f 1 | sort -nu)
+  [ ! "$pids" ] || ps -o pid,ppid,stat,wchan:20,etime,args -p "$(paste -sd , <<<"$pids")"
+} 2>&1
+
+# «PID NAME» of all processes below pid $1.
+below() {
+  local pid
+  for pid in $(pgrep -P "$1"); do
+    echo "$pid $(cat "/proc/$pid/comm" 2>/dev/null)"
+    below "$pid"
+  done
 }
 
 # Makes one: its id is in $id.

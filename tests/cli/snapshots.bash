@@ -9,6 +9,7 @@ setup() {
 }
 
 teardown() {
+  [ "${BATS_TEST_COMPLETED-}" ] || tell_sessions
   "$nsbox" session stop --all
   eventually not_running
   chmod -R u+rwX . 2>/dev/null || true
