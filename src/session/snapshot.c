@@ -529,6 +529,18 @@ static int check_free(const struct session *session, struct error *err)
 	return error_hint(err, "free some there, or remove snapshots: nsbox session snapshots rm SNAPSHOT");
 }
 
+/* Of packages, what is shown elsewhere is shown over a directory; an install may have left something else. */
+static int check_source(const struct session *session, const struct mount_spec *mount, struct error *err)
+{
+	const struct storage *packages = &session->space.packages;
+	cleanup_close int fd = -1;
+
+	if (packages->folder < 0 || !spec_path_below(mount->source, packages->path))
+		return tree_check_source(mount, err);
+	fd = open_exact(mount->source, mount->exact, O_PATH | O_DIRECTORY);
+	return fd < 0 ? error_set(err, errno, "binding %s", mount->source) : 0;
+}
+
 /* What the host has had removed since, a sandbox that is there has still, and another one could not get. */
 static int check_sources(const struct session *session, struct error *err)
 {
@@ -541,7 +553,7 @@ static int check_sources(const struct session *session, struct error *err)
 			return -1;
 	}
 	for (size_t i = 0; i < spec->mounts_count; i++)
-		if (spec->mounts[i].kind == MOUNT_BIND && tree_check_source(&spec->mounts[i], err) < 0)
+		if (spec->mounts[i].kind == MOUNT_BIND && check_source(session, &spec->mounts[i], err) < 0)
 			return -1;
 	return 0;
 }

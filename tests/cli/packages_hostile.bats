@@ -142,6 +142,25 @@ ask_server() {
   [ "$(ls -A victim)" = secret ]
 }
 
+@test "a file in place of a part that is shown elsewhere: a fork lacks the packages, and the session goes on" {
+  keys='"binds": { "part": "/part" },' packages part 'mkdir part' file 'rm -rf part; echo x >part'
+  id=$("$nsbox" session new --lang fake)
+  observe "$nsbox" session snapshot --name before "$id"
+  [ "$status" = 0 ]
+  install_into "$id" part
+  install_into "$id" file
+  [ "$status" = 0 ]
+  observe "$nsbox" session fork "$id"
+  [ "$status" = 0 ]
+  observe "$nsbox" session exec "$output" -- ls -d /opt/nsbox/packages/fake /workspace
+  [ "$output" = /workspace ]
+  observe "$nsbox" session restore "$id" before
+  [ "$status" = 125 ]
+  [[ $stderr = *"/fake/part: Not a directory"* ]]
+  observe "$nsbox" session exec "$id" -- cat /opt/nsbox/packages/fake/part
+  [ "$output" = x ]
+}
+
 @test "what lies below many directories is kept like the rest, and counts while it grows" {
   packages deep 'i=0; while [ $i -lt 450 ]; do mkdir d; cd -P d; i=$((i+1)); done; head -c 90000000 /dev/zero >hidden' \
     deeper '. $support/deep.sh; for n in 1 2 3 4; do head -c 90000000 /dev/zero >hidden$n; done; sleep 60'
