@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -533,27 +534,40 @@ static enum look look_at_http(
 	}
 }
 
+static bool has_version(const char *line, size_t length)
+{
+	static const char http[] = "HTTP/";
+
+	for (size_t at = 0; at + strlen(http) <= length; at++)
+		if (strncasecmp(line + at, http, strlen(http)) == 0)
+			return true;
+	return false;
+}
+
 /*
- * Whether it begins as a request of HTTP/1 does, also after the empty lines that servers forgive. 1: yes; 0: it is too
- * early to tell; -1: no.
+ * Whether it begins as a request of HTTP/1 does, also after the blanks that servers forgive: with a method, which may be any
+ * word in capital letters, and a line that has a version in it. Other protocols have such words too (RTSP, NATS, Redis), and
+ * their lines come whole. 1: yes; 0: it is too early to tell; -1: no.
  */
 static int begins_as_http(const char *data, size_t length)
 {
-	static const char *const methods[] = {"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "PATCH ",
-		"OPTIONS ", "TRACE ", "CONNECT "};
-	size_t skipped = 0;
+	static const char blanks[] = " \t\r\n\v\f", letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+	size_t at = 0, method;
+	const char *end;
 
-	while (skipped < length && (data[skipped] == '\r' || data[skipped] == '\n'))
-		skipped++;
-	data += skipped;
-	length -= skipped;
-	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-		size_t method = strlen(methods[i]);
-
-		if (strncmp(data, methods[i], length < method ? length : method) == 0)
-			return length >= method;
-	}
-	return -1;
+	while (at < length && data[at] && strchr(blanks, data[at]))
+		at++;
+	method = at;
+	while (at < length && data[at] && strchr(letters, data[at]))
+		at++;
+	if (at == length)
+		return length < REQUEST_MAX ? 0 : -1;
+	if (at == method || !data[at] || !strchr(blanks, data[at]))
+		return -1;
+	end = memchr(data + at, '\n', length - at);
+	if (has_version(data + at, end ? (size_t)(end - data) - at : length - at))
+		return 1;
+	return end || length >= REQUEST_MAX ? -1 : 0;
 }
 
 static enum look look_at_other(

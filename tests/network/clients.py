@@ -307,6 +307,26 @@ with connect(WWW4, 2222) as c:
     equal(result.allowed, ["mail.example.org:2222"], result)
 
 
+@test("protocols whose clients begin with a word that is also a method of HTTP")
+def words(box):
+    lines = ["CONNECT {}", "OPTIONS rtsp://mail.example.org/ RTSP/1.0", "GET key", "EHLO example.org", "a1 LOGIN x y"]
+    code = f"""
+resolve('mail.example.org')
+for line in {lines}:
+    with connect(WWW4, 2223) as c:
+        c.sendall(line.encode() + b'\\r\\n')
+        say(heard=c.recv(100).decode().strip())
+"""
+
+    def echo(connection, _):
+        connection.sendall(connection.recv(100))
+
+    with box.net.serving(2223, echo):
+        result = box.python(code, network="allow=mail.example.org:2223", may={f"tcp {WWW4} 2223"})
+    equal([said["heard"] for said in result.said], lines, result)
+    equal(result.blocked, [], result)
+
+
 @test("a server that closes its half still reads")
 def server_half(box):
     heard = []

@@ -343,6 +343,21 @@ way(
     network="allow=www.example.org:8080",
     may={f"tcp {WWW4} 8080"},
 )
+for about, method in (
+    ("an uncommon method", "PROPFIND "),
+    ("a method that nobody has heard of", "X-NSBOX_Y "),
+    ("a blank before the method", " GET "),
+    ("a tab behind the method", "GET\t"),
+):
+    way(
+        f"HTTP with another Host and {about} on a port of another protocol",
+        WWW
+        + f"tried(raw, WWW4, 8080, {lines(method + '/where HTTP/1.1', OTHER, 'Connection: close')}, pieces=1)",
+        RESET,
+        ":8080$",
+        network="allow=www.example.org:8080",
+        may={f"tcp {WWW4} 8080"},
+    )
 way(
     "a request one byte a segment with another Host",
     WWW + f"tried(raw, WWW4, 80, {lines('GET /where HTTP/1.1', OTHER, 'Connection: close')}, pieces=1)",
