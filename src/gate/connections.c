@@ -551,10 +551,14 @@ static bool has_version(const char *line, size_t length)
  */
 static int begins_as_http(const char *data, size_t length)
 {
+	/* How HTTP/2 begins, which has its names elsewhere. */
+	static const char preface[] = "PRI * HTTP/2.0\r\n";
 	static const char blanks[] = " \t\r\n\v\f", letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
 	size_t at = 0, method;
 	const char *end;
 
+	if (length >= strlen(preface) && memcmp(data, preface, strlen(preface)) == 0)
+		return -1;
 	while (at < length && data[at] && strchr(blanks, data[at]))
 		at++;
 	method = at;

@@ -309,7 +309,7 @@ with connect(WWW4, 2222) as c:
 
 @test("protocols whose clients begin with a word that is also a method of HTTP")
 def words(box):
-    lines = ["CONNECT {}", "OPTIONS rtsp://mail.example.org/ RTSP/1.0", "GET key", "EHLO example.org", "a1 LOGIN x y"]
+    lines = ["PRI * HTTP/2.0", "CONNECT {}", "OPTIONS rtsp://mail.example.org/ RTSP/1.0", "GET key", "EHLO example.org", "a1 LOGIN x y"]
     code = f"""
 resolve('mail.example.org')
 for line in {lines}:
