@@ -520,6 +520,14 @@ static int renew(struct session *session, struct error *err)
 	return error_context(err, "making the sandbox anew, without which the session ends");
 }
 
+/* Of a snapshot that could not be kept. */
+static void advise_space(const struct snapshots *snapshots, struct error *err)
+{
+	if (err->errnum == ENOSPC && !err->hint[0])
+		error_hint(err, "the disk of %s is full: free some there, or remove snapshots: nsbox session snapshots rm SNAPSHOT",
+			snapshots->path);
+}
+
 /* What a sandbox writes before its code does: without that there would be none. */
 static int check_free(const struct session *session, struct error *err)
 {
@@ -670,6 +678,8 @@ static int make_snapshot(struct session *session, const struct wanted *wanted, j
 	if (r == 0) {
 		*ret = snapshot_answer(&snapshot, 0);
 		flatten_after(session, &snapshots, wanted->max_bytes);
+	} else {
+		advise_space(&snapshots, err);
 	}
 	snapshot_free(&snapshot);
 	snapshots_close(&snapshots);
@@ -718,6 +728,7 @@ _Noreturn static void copying_main(const struct session *session, const struct w
 	/* So that no mode has to be changed for a while, which would stay if this process were killed. */
 	if (idmap_take_power(&copied.error) == 0)
 		copy_top(session, wanted, top, &copied, &copied.error);
+	advise_space(&copying->snapshots, &copied.error);
 	(void)!write_whole(answer, &copied, sizeof copied);
 	_exit(0);
 }
@@ -902,6 +913,7 @@ static int prepare_copying(struct session *session, const struct wanted *wanted,
 	if (copying->lock >= 0 && flatten_check(session, err) == 0 && keep_packages(session, &copying->snapshots, wanted, err) == 0 &&
 		snapshot_layer_make(&copying->snapshots, copying->layer, &copying->folder, err) == 0)
 		return 0;
+	advise_space(&copying->snapshots, err);
 	close_fd(&copying->lock);
 	snapshots_close(&copying->snapshots);
 	return -1;

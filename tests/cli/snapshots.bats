@@ -435,7 +435,7 @@ view() {
   id=$("$nsbox" session new ${NSBOX_TEST_OPTIONS:-} --storage disk)
   good "$id" sh -c 'echo x >/workspace/x'
   snapshot --name x "$id"
-  good "$id" sh -c 'echo y >/workspace/x'
+  good "$id" sh -c 'echo y >/workspace/x; head -c 200000 /dev/urandom >/workspace/large'
   # As somebody else fills it, but for some blocks.
   ! cat /dev/zero >small/fill 2>/dev/null || false
   truncate -s -20k small/fill
@@ -447,6 +447,18 @@ view() {
   done
   good "$id" cat /workspace/x
   [ "$output" = y ]
+  # What has to be copied, too.
+  process=$("$nsbox" session exec -d "$id" -- sleep 1000)
+  for i in snapshot fork; do
+    observe "$nsbox" session $i "$id"
+    [ "$status" = 125 ]
+    [[ $stderr = *": No space left on device"*"the disk of "*" is full: free some there, or remove snapshots: nsbox session snapshots rm SNAPSHOT" ]]
+  done
+  good "$id" cat /workspace/x
+  [ "$output" = y ]
+  "$nsbox" session kill "$id" "$process"
+  ended() { [ "$("$nsbox" session ps --json "$id" | jq "map(select(.process == $process and .running)) | length")" = 0 ]; }
+  eventually ended
   rm small/fill
   mount -t tmpfs -o size=8m snapshots small/store/snapshots
   observe "$nsbox" session snapshot "$id"
