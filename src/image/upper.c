@@ -254,7 +254,7 @@ static int give_owner(const struct settling *settling, const struct upper_entry 
 		return refuse_owner(entry, err);
 	if (fchownat(entry->dir, entry->name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_set(err, errno, "%s: setting its owner", entry->path);
-	if (S_ISREG(st->st_mode) && (st->st_mode & 06000) &&
+	if ((S_ISREG(st->st_mode) || S_ISFIFO(st->st_mode)) && (st->st_mode & 06000) &&
 		fchmodat(entry->dir, entry->name, st->st_mode & 07777, 0) < 0)
 		return error_set(err, errno, "%s: setting its mode", entry->path);
 	return 0;

@@ -536,9 +536,10 @@ int tree_fifo(
 		return -1;
 	if (mknodat(dir, name, S_IFIFO | (attributes->mode & 07777), 0) < 0)
 		return error_set(err, errno, "making the FIFO %s", path);
-	if (fchmodat(dir, name, attributes->mode & 07777, 0) < 0)
-		return error_set(err, errno, "%s: setting its mode", path);
-	return set_attributes_at(tree, dir, name, path, attributes, err);
+	/* The owner first: the kernel takes set-user-ID bits away with it. */
+	if (set_attributes_at(tree, dir, name, path, attributes, err) < 0)
+		return -1;
+	return fchmodat(dir, name, attributes->mode & 07777, 0) < 0 ? error_set(err, errno, "%s: setting its mode", path) : 0;
 }
 
 /*

@@ -46,7 +46,7 @@ cd $1
 echo one >file; ln file second; ln -s file link; ln -s /nowhere dangling; mkfifo fifo
 echo x >d/e/x; echo x >gone/x; echo x >opaque/old; echo secret >none; touch "\$(printf 'no\\377utf8')" 'with space
 and line'
-chmod 0 none; chmod 4750 d/e/x; chmod 2755 d; chmod 1777 opaque; chmod 0 closed; chmod 0600 file
+chmod 0 none; chmod 4750 d/e/x; chmod 2755 d fifo; chmod 1777 opaque; chmod 0 closed; chmod 0600 file
 touch -d '2001-02-03 04:05:06' d/e/x d/e
 END
 }

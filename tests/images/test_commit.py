@@ -51,7 +51,7 @@ open("once", "w").write("1"); os.mkdir("later"); open("later/in", "w").write("i"
 os.mkdir("again"); open("again/old", "w").write("o")
 open("upper/b", "w").write("b"); shutil.rmtree("back")
 os.mkdir("kinds", 0o2775)
-os.mkfifo("kinds/fifo", 0o640); os.symlink("/etc/shadow", "kinds/link"); os.symlink("t" * 300, "kinds/long-target")
+os.mkfifo("kinds/fifo"); os.chmod("kinds/fifo", 0o2750); os.symlink("/etc/shadow", "kinds/link"); os.symlink("t" * 300, "kinds/long-target")
 s = socket.socket(socket.AF_UNIX); s.bind("kinds/socket")
 open("kinds/suid", "w").write("s"); os.chmod("kinds/suid", 0o4755)
 open("kinds/one", "w").write("linked"); os.link("kinds/one", "kinds/three"); os.link("kinds/one", "kinds/two")
