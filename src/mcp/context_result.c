@@ -22,9 +22,9 @@ enum {
 	OMITTED_MAX = 16, /* lines about what was left out, of which each names a MIME type */
 	/* of the message, which is well below 10 MiB */
 	IMAGES_MAX = 8,
-	IMAGES_BYTES = 4 << 20,     /* before base64 */
+	IMAGES_BYTES = 4 << 20,     /* before base64, with those that the code left in files */
 	STRUCTURED_BYTES = 1 << 20, /* of values as JSON */
-	SVG_BYTES = 1 << 20,
+	SVG_BYTES = 1 << 20,	    /* likewise */
 };
 
 /* What is left of the bounds, and where content goes. */
@@ -154,6 +154,22 @@ static void leave_out(json_t *value, const char *mime, json_int_t bytes)
 	json_array_append_new(list, json_pack("{s:s, s:I}", "mime_type", mime, "bytes", bytes));
 }
 
+/* Of images that the code left in its working directory, which are in the content already. */
+static size_t bytes_of_files(const json_t *answer)
+{
+	const json_t *image;
+	size_t bytes = 0, i;
+
+	json_array_foreach(json_object_get(answer, "images"), i, image)
+		bytes += (size_t)json_integer_value(json_object_get(image, "bytes"));
+	return bytes;
+}
+
+static size_t length_in_json(const json_t *value)
+{
+	return json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
 /* As image content, whose number takes its place. */
 static void move_image(struct building *building, json_t *value)
 {
@@ -184,14 +200,16 @@ static void move_svg(struct building *building, json_t *value, size_t number)
 {
 	json_t *svg = json_incref(json_object_get(value, "svg"));
 	cleanup_free char *uri = NULL;
+	size_t bytes;
 
 	if (!svg)
 		return;
 	json_object_del(value, "svg");
-	if (building->svg_bytes + length_of(svg) > SVG_BYTES) {
+	bytes = length_in_json(svg);
+	if (building->svg_bytes + bytes > SVG_BYTES) {
 		leave_out(value, "image/svg+xml", (json_int_t)length_of(svg));
 	} else {
-		building->svg_bytes += length_of(svg);
+		building->svg_bytes += bytes;
 		uri = xasprintf("nsbox://context/%s/%s/%lld/%zu.svg", building->id,
 			json_string_value(json_object_get(building->cell, "context")),
 			(long long)json_integer_value(json_object_get(building->cell, "call")),
@@ -225,7 +243,7 @@ static void bound_value(struct building *building, json_t *value)
 
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		const json_t *part = json_object_get(value, parts[i].key);
-		size_t bytes = part ? json_dumpb(part, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
+		size_t bytes = part ? length_in_json(part) : 0;
 
 		if (!part)
 			continue;
@@ -276,7 +294,8 @@ static void set_structured(struct building *building, json_t *structured)
 json_t *context_result(const struct mcp_options *options, const char *id, const json_t *answer,
 	const struct output *kept)
 {
-	struct building building = {.id = id, .cell = json_object_get(answer, "cell")};
+	struct building building = {
+		.id = id, .cell = json_object_get(answer, "cell"), .image_bytes = bytes_of_files(answer)};
 	cleanup_free char *before = NULL, *after = NULL;
 	size_t before_length, after_length;
 	FILE *ahead = open_memstream(&before, &before_length),

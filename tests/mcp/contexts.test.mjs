@@ -115,6 +115,23 @@ describe('output', { concurrency: 4 }, () => {
 		await box.stop();
 	});
 
+	test('and so is the message, with images from wherever, and whatever is long in JSON', async () => {
+		const box = await toy();
+		const result = await call('sandbox_exec', { sandbox_id: box.id, context: 'a', code: `
+png = b"\\x89PNG\\r\\n\\x1a\\n"
+for i in range(4):
+    part(i + 1, "display", "image/png", png + b"a" * 1000000)
+    with open(f"{i}.png", "wb") as file: file.write(png + bytes([i]) * 1000000)
+part(5, "display", "image/svg+xml", b"<svg>" + b"\\1" * 900000)
+part(6, "display", "image/svg+xml", b"<svg/>")` });
+		assert.ok(JSON.stringify(result).length < 9 << 20, `${JSON.stringify(result).length}`);
+		const { images, results } = result.structuredContent;
+		assert.equal(images.length + results.filter(value => value.image).length, 4);
+		assert.deepEqual(results[4].omitted, [{ mime_type: 'image/svg+xml', bytes: 900005 }]);
+		assert.equal(result.content[results[5].svg].resource.text, '<svg/>');
+		await box.stop();
+	});
+
 	test('a NUL does not end it', async () => {
 		const box = await toy();
 		await cell(box, 'import subprocess\np = subprocess.Popen(r"while ! test -e go; do sleep 0.01; done; printf \'la\\0te\\n\'; touch done", shell=True)');
