@@ -35,12 +35,37 @@ struct building {
 	size_t images, image_bytes, structured_bytes, svg_bytes;
 };
 
-/* --- text --- */
-
 static size_t length_of(const json_t *text)
 {
 	return json_is_string(text) ? json_string_length(text) : 0;
 }
+
+static size_t length_in_json(const json_t *value)
+{
+	return json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+/* Whether there is room for one more, which is taken then. */
+static bool take_image(struct building *building, size_t bytes)
+{
+	if (building->images == IMAGES_MAX || building->image_bytes + bytes > IMAGES_BYTES)
+		return false;
+	building->images++;
+	building->image_bytes += bytes;
+	return true;
+}
+
+static bool take_svg(struct building *building, const json_t *svg)
+{
+	size_t bytes = length_in_json(svg);
+
+	if (building->svg_bytes + bytes > SVG_BYTES)
+		return false;
+	building->svg_bytes += bytes;
+	return true;
+}
+
+/* --- text --- */
 
 /* At most `max` bytes of it, head and tail, on lines of its own. */
 static void print_bounded(FILE *out, const json_t *text, size_t max)
@@ -103,8 +128,31 @@ static void print_omitted(FILE *out, const json_t *value, size_t *count)
 	}
 }
 
-static void print_values(FILE *out, const json_t *values)
+/* Who reads the text alone would take those that came for all. */
+static void print_images_left_out(FILE *out, const struct building *building, const json_t *values)
 {
+	struct building room = *building;
+	const json_t *value;
+	size_t count = 0, i;
+
+	json_array_foreach((json_t *)values, i, value)
+	{
+		const json_t *image = json_object_get(value, "image"), *svg = json_object_get(value, "svg");
+
+		if (image && !take_image(&room, (size_t)json_integer_value(json_object_get(image, "bytes"))))
+			count++;
+		if (svg && !take_svg(&room, svg))
+			count++;
+	}
+	if (count > 0)
+		fprintf(out, "[%zu more image%s left out: a call returns at most %d, of %d MiB together; save them as files, or show "
+			     "them in other calls]\n",
+			count, count == 1 ? "" : "s", IMAGES_MAX, IMAGES_BYTES >> 20);
+}
+
+static void print_values(FILE *out, const struct building *building)
+{
+	const json_t *values = json_object_get(building->cell, "values");
 	size_t left = VALUES_BYTES, more = 0, omitted = 0, i;
 	const json_t *value;
 
@@ -125,6 +173,7 @@ static void print_values(FILE *out, const json_t *values)
 		fprintf(out, "[%zu representations more were left out]\n", omitted - OMITTED_MAX);
 	if (more > 0)
 		fprintf(out, "[%zu values more are in structuredContent.results]\n", more);
+	print_images_left_out(out, building, values);
 }
 
 static void print_error(FILE *out, const json_t *error)
@@ -165,11 +214,6 @@ static size_t bytes_of_files(const json_t *answer)
 	return bytes;
 }
 
-static size_t length_in_json(const json_t *value)
-{
-	return json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
-}
-
 /* As image content, whose number takes its place. */
 static void move_image(struct building *building, json_t *value)
 {
@@ -180,12 +224,9 @@ static void move_image(struct building *building, json_t *value)
 	if (!image)
 		return;
 	json_object_del(value, "image");
-	if (building->images == IMAGES_MAX ||
-		building->image_bytes + (size_t)bytes > IMAGES_BYTES) {
+	if (!take_image(building, (size_t)bytes)) {
 		leave_out(value, mime, bytes);
 	} else {
-		building->images++;
-		building->image_bytes += (size_t)bytes;
 		json_object_set_new(value, "image",
 			json_integer((json_int_t)json_array_size(building->content)));
 		json_array_append_new(building->content,
@@ -200,16 +241,13 @@ static void move_svg(struct building *building, json_t *value, size_t number)
 {
 	json_t *svg = json_incref(json_object_get(value, "svg"));
 	cleanup_free char *uri = NULL;
-	size_t bytes;
 
 	if (!svg)
 		return;
 	json_object_del(value, "svg");
-	bytes = length_in_json(svg);
-	if (building->svg_bytes + bytes > SVG_BYTES) {
+	if (!take_svg(building, svg)) {
 		leave_out(value, "image/svg+xml", (json_int_t)length_of(svg));
 	} else {
-		building->svg_bytes += bytes;
 		uri = xasprintf("nsbox://context/%s/%s/%lld/%zu.svg", building->id,
 			json_string_value(json_object_get(building->cell, "context")),
 			(long long)json_integer_value(json_object_get(building->cell, "call")),
@@ -307,7 +345,7 @@ json_t *context_result(const struct mcp_options *options, const char *id, const 
 	if (ahead)
 		print_before(ahead, building.cell);
 	if (behind) {
-		print_values(behind, json_object_get(building.cell, "values"));
+		print_values(behind, &building);
 		print_error(behind, json_object_get(building.cell, "error"));
 	}
 	if (ahead && fclose(ahead) == 0) {

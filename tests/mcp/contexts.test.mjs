@@ -204,6 +204,19 @@ for i in range(20):
 		assert.equal(result.structuredContent.results.length, 40);
 		await box.stop();
 	});
+
+	test('more images than one result has are counted in its text', async () => {
+		const box = await toy();
+		const shown = number => call('sandbox_exec', { sandbox_id: box.id, context: 'a', code: `
+for i in range(${number}):
+    part(i + 1, "display", "image/png", b"\\x89PNG\\r\\n\\x1a\\n" + bytes(100))` });
+		assert.doesNotMatch(text(await shown(8)), /left out/);
+		const result = await shown(10);
+		assert.equal(result.content.filter(part => part.type === 'image').length, 8);
+		assert.match(text(result), /^\[2 more images left out: a call returns at most 8, /m);
+		assert.deepEqual(result.structuredContent.results.map(value => value.omitted?.length ?? 0), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+		await box.stop();
+	});
 });
 
 describe('interruption', { concurrency: 4 }, () => {
