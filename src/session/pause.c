@@ -98,9 +98,10 @@ static void go_on(struct session *session)
 static void fail(struct session *session, const struct error *err)
 {
 	session->pause.holders = 0;
-	go_on(session);
 	answer_waiting(session, WISH_PAUSE, err);
+	/* First, as another that wants the same may have been held. */
 	tell_holder(session, err);
+	go_on(session);
 }
 
 static void still(struct session *session)

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "sandbox/wire.h"
@@ -143,6 +145,43 @@ static void the_words_of_an_error_are_bounded(void **state)
 	end(session);
 }
 
+/* Who wanted the pause still has what the next one would take. */
+static void is_told_first(struct session *session, void *data, const struct error *err)
+{
+	const struct connection *held = &session->connections[0];
+
+	assert_non_null(err);
+	assert_true(held->held);
+	assert_null(held->out);
+	*(bool *)data = true;
+}
+
+static void a_pause_that_fails_is_told_before_others_go_on(void **state)
+{
+	struct session *session = new_session(0);
+	struct agent_message failed = {.type = AGENT_PAUSED, .value = -E2BIG};
+	bool told = false;
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	session->sandbox.socket = ends[0];
+	session->connections[0].held = true;
+	session->connections[0].request = json_pack("{s:s}", "op", "none that there is");
+	pause_take(session, PAUSE_SNAPSHOT, is_told_first, &told);
+	assert_false(told);
+	failed.id = session->pause.request;
+	assert_true(pause_take_message(session, &failed, BRIEF));
+	assert_true(told);
+	assert_false(session->connections[0].held);
+	assert_non_null(session->connections[0].out);
+	free(session->connections[0].out);
+	session->connections[0] = CONNECTION_NONE;
+	close(ends[0]);
+	close(ends[1]);
+	session->sandbox.socket = -1;
+	end(session);
+}
+
 static uint32_t random_number(uint32_t *seed)
 {
 	*seed = *seed * 1664525 + 1013904223;
@@ -183,6 +222,7 @@ int main(void)
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 		cmocka_unit_test(an_end_ends_one_command_once),
 		cmocka_unit_test(the_words_of_an_error_are_bounded),
+		cmocka_unit_test(a_pause_that_fails_is_told_before_others_go_on),
 		cmocka_unit_test(any_messages),
 	};
 
