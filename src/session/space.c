@@ -96,9 +96,10 @@ static bool become_another(int *kept, size_t count)
 			waitpid(pid, NULL, 0);
 		return false;
 	}
+	/* Before the session goes on: it may let go of what is locked by it, and look whether others still have it. */
+	session_close_inherited(kept, count);
 	if (fork() != 0)
 		_exit(0);
-	session_close_inherited(kept, count);
 	return true;
 }
 
