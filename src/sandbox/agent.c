@@ -471,7 +471,8 @@ __attribute__((noinline)) void agent_main(int socket, const struct agent_limits 
 		int ms = halt_guard();
 		const struct timespec until = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 
-		if (ppoll(fds, 2, ms < 0 ? NULL : &until, NULL) < 0 && errno != EINTR)
+		/* What is short of memory may be so for a moment, and without this process the sandbox is gone. */
+		if (ppoll(fds, 2, ms < 0 ? NULL : &until, NULL) < 0 && errno != EINTR && errno != ENOMEM)
 			_exit(1);
 		if (fds[1].revents)
 			reap();
