@@ -658,8 +658,9 @@ int sandbox_file(const struct sandbox *sandbox, uint32_t id, const void *request
 
 void sandbox_kill(struct sandbox *sandbox)
 {
-	if (sandbox->pid > 0)
-		syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0);
+	/* It is a child that nobody has waited for. A filter around nsbox may not know the first call: who waits would do so for ever. */
+	if (sandbox->pid > 0 && syscall(SYS_pidfd_send_signal, sandbox->pidfd, SIGKILL, NULL, 0) < 0)
+		kill(sandbox->pid, SIGKILL);
 	if (sandbox->cgroup.path[0])
 		cgroup_kill(&sandbox->cgroup);
 }
