@@ -192,6 +192,8 @@ for i in range(60000): open("/tmp/%d" % i, "w").close()'
     sleep "$(printf '0.%03d' "$moment")"
     pkill -9 -f "^[^ ]*$nsbox session new" || true
     wait "$maker" || true
+    # One that was not executed yet then has made a session.
+    pkill -9 -f "^[^ ]*$nsbox session new" || true
   done
   # What is dying has its folder still.
   eventually not_running
