@@ -229,16 +229,43 @@ static void eight_that_share(void)
 	take(10 * MIB, MAP_PRIVATE);
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* A look that was done before time was up for exactness, of a watcher that has not looked before. The test is skipped where a
+   processor that is emulated, say, is too slow. */
+static bool look_exactly(struct scene *scene, uint64_t limit, uint64_t *ret_used, uint64_t *ret_peak)
+{
+	for (int i = 0; i < 40; i++) {
+		struct watcher watcher = watch(scene, limit);
+		uint64_t begun = now_us();
+		bool over = watcher_tick(&watcher, ret_used);
+
+		*ret_peak = watcher.memory_peak_bytes;
+		if (now_us() - begun < 150 * 1000)
+			return over;
+	}
+	end(scene);
+	print_message("a look takes too long here to be exact\n");
+	skip();
+	return false;
+}
+
 static void shared_pages_count_once(void **state)
 {
 	struct scene scene = begin(eight_that_share, 8);
-	struct watcher generous = watch(&scene, 200 * MIB), strict = watch(&scene, 170 * MIB);
-	uint64_t used = 0;
+	uint64_t used = 0, peak;
 
-	for (int i = 0; i < 20; i++)
-		assert_false(watcher_tick(&generous, &used));
-	assert_in_range(generous.memory_peak_bytes, 178 * MIB, 190 * MIB);
-	assert_true(watcher_tick(&strict, &used));
+	for (int i = 0; i < 20; i++) {
+		assert_false(look_exactly(&scene, 200 * MIB, &used, &peak));
+		assert_in_range(peak, 178 * MIB, 190 * MIB);
+	}
+	assert_true(look_exactly(&scene, 170 * MIB, &used, &peak));
 	assert_in_range(used, 178 * MIB, 190 * MIB);
 	end(&scene);
 }
