@@ -23,8 +23,6 @@ struct error;
 struct mount_spec;
 struct spec;
 
-struct error;
-
 /* Attributes for mounts that the sandbox sees. */
 enum {
 	TREE_READ_ONLY = MOUNT_ATTR_RDONLY,
