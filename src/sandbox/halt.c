@@ -64,7 +64,7 @@ static bool waits_for_child(const struct process *process)
 }
 
 /* That of its liveliest thread. */
-static enum standing look_at(const struct process *process)
+static enum standing liveliest(const struct process *process)
 {
 	enum standing standing = standing_of(process->state);
 	static char states[THREADS_MAX];
@@ -73,6 +73,13 @@ static enum standing look_at(const struct process *process)
 	for (size_t i = 0; i < count; i++)
 		if (standing_of(states[i]) > standing)
 			standing = standing_of(states[i]);
+	return standing;
+}
+
+static enum standing look_at(const struct process *process)
+{
+	enum standing standing = liveliest(process);
+
 	return standing == WAITING && waits_for_child(process) ? STOPPED : standing;
 }
 
@@ -121,8 +128,11 @@ static void remember_stopped(void)
 	for (size_t i = 0; i < processes.count; i++) {
 		const struct process *process = &processes.list[i];
 
-		/* «t» is one that a debugger in the sandbox holds: SIGCONT only takes our SIGSTOP from it. */
-		if (process->state != 't' && look_at(process) == STOPPED)
+		/*
+		 * «t» is one that a debugger in the sandbox holds: SIGCONT only takes our SIGSTOP from it. So it is with
+		 * one that waits for its child: it is that which the code has stopped, and not even surely.
+		 */
+		if (process->state != 't' && liveliest(process) == STOPPED)
 			stopped_before[stopped_before_count++] = process->pid;
 	}
 }

@@ -39,12 +39,13 @@ pids() {
   below "$(info .supervisor)" | awk -v name="${1-}" '(name == "" && NR > 1) || $2 == name { print $1 }'
 }
 
-# Whether no thread of the processes $@ runs. A frozen one is not seen in its state: its clock is.
+# Whether no thread of the processes $@ runs. A frozen one is not seen in its state: its clock is. One in «D» waits in vfork(2) for
+# a child that stands.
 stand() {
   local pid before=() after=()
   for pid; do
     if [ "$by" = signals ]; then
-      [[ $(cat /proc/"$pid"/task/*/stat | sed 's/.*) //' | cut -c1 | sort -u | tr -d 'TtZ\n') = '' ]] || return 1
+      [[ $(cat /proc/"$pid"/task/*/stat | sed 's/.*) //' | cut -c1 | sort -u | tr -d 'DTtZ\n') = '' ]] || return 1
     fi
   done
   before=$(cat $(printf '/proc/%s/schedstat ' "$@"))
@@ -143,6 +144,44 @@ print("begun", flush=True)')
     [ "$(cut -d ' ' -f 3 "/proc/$stopped/stat")" = T ]
   done
   eventually eval '[ "$(cut -d " " -f 3 /proc/$(pids sh)/stat)" = S ]'
+}
+
+@test "one that waits in vfork goes on, whatever children the code has stopped" {
+  session
+  # The child that is about to be opens a pipe, for which it waits; until then its parent is in vfork(2). A program that the code
+  # has stopped before it has become one is another child, or this one.
+  local code='
+import os, signal, sys
+if sys.argv[1] == "sibling":
+    sibling = os.fork()
+    if not sibling: signal.pause()
+    os.kill(sibling, signal.SIGSTOP)
+    os.waitpid(sibling, os.WUNTRACED)
+elif not os.fork():
+    children = "/proc/%d/task/%d/children" % (os.getppid(), os.getppid())
+    mine = str(os.getpid())
+    while not (others := [pid for pid in open(children).read().split() if pid != mine]): pass
+    os.kill(int(others[0]), signal.SIGSTOP)
+    os.mkfifo("stopped")
+    open("stopped").read() # until the pause is over
+    os.kill(int(others[0]), signal.SIGCONT)
+    os._exit(0)
+os.mkfifo("pipe-" + sys.argv[1])
+print("about to", flush=True)
+os.posix_spawn("/bin/echo", ["echo", "it is one"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, "pipe-" + sys.argv[1], os.O_RDONLY, 0)])
+print("goes on", flush=True)'
+  for child in sibling itself; do
+    process=$(in_background python3 -c "$code" $child)
+    eventually eval 'logs $process | grep -q "about to"'
+    eventually eval 'cat $(printf "/proc/%s/stat " $(pids python3)) | grep -q ") D "'
+    [ $child = sibling ] || eventually "$nsbox" session exec "$id" test -p stopped
+    pause
+    resume
+    [ $child = sibling ] || "$nsbox" session exec "$id" sh -c ': >stopped'
+    "$nsbox" session exec "$id" timeout 20 sh -c ": >pipe-$child"
+    eventually eval 'logs $process | grep -q "goes on"'
+    eventually eval 'logs $process | grep -q "it is one"'
+  done
 }
 
 @test "a job of a shell is not taken for one that was stopped" {
