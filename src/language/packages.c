@@ -34,24 +34,27 @@ static int prepare_packages(
 	return 0;
 }
 
-/* Adds which file of the root's a program is: also where that is not the host's. */
-static void add_identity(const struct found_program *found, const struct spec *spec, int root, char **identity)
+/* Adds which file of the root's a program is: also where that is not the host's. Of an image the digest says everything. */
+static int add_identity(
+	const struct found_program *found, const struct spec *spec, int root, char **identity, struct error *err)
 {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	const char *file = found->location.file ?: found->inside ?: found->name;
 	cleanup_close int fd = -1;
-	cleanup_free char *before = *identity;
+	cleanup_free char *before = NULL;
 	struct stat st = {0};
 
-	if (spec->root == ROOT_DIRECTORY)
+	if (spec->root == ROOT_DIRECTORY && found->inside) {
 		fd = (int)syscall(SYS_openat2, root, found->inside, &how, sizeof how);
-	if (spec->root == ROOT_HOST)
-		stat(found->location.file, &st);
-	else if (fd >= 0)
-		fstat(fd, &st);
-	/* Of an image the digest says everything. */
-	*identity = xasprintf("%s%s %llx %llx %lld.%09ld\n", before, found->location.file ?: found->inside ?: found->name,
-		(unsigned long long)st.st_dev, (unsigned long long)st.st_ino, (long long)st.st_mtim.tv_sec,
-		st.st_mtim.tv_nsec);
+		if (fd < 0 || fstat(fd, &st) < 0)
+			return error_set(err, errno, "looking at %s in the root %s", file, spec->root_path);
+	}
+	if (spec->root == ROOT_HOST && stat(file, &st) < 0)
+		return error_set(err, errno, "looking at %s", file);
+	before = *identity;
+	*identity = xasprintf("%s%s %llx %llx %lld.%09ld\n", before, file, (unsigned long long)st.st_dev,
+		(unsigned long long)st.st_ino, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	return 0;
 }
 
 int language_find_packages(
@@ -61,6 +64,7 @@ int language_find_packages(
 	struct choice choice = {0};
 	cleanup_close int root = -1;
 	struct stat st = {0};
+	int r = 0;
 
 	if (needs_choose_packages(language, spec, &choice, err) < 0)
 		return -1;
@@ -77,10 +81,12 @@ int language_find_packages(
 		spec->root == ROOT_IMAGE ? spec->root_digest ?: "" : spec->root_path ?: "",
 		spec->root_layers ? spec->root_layers[0] : "", (unsigned long long)st.st_dev,
 		(unsigned long long)st.st_ino);
-	for (size_t i = 0; i < choice.programs_count; i++)
-		add_identity(&choice.programs[i], spec, root, &ret->identity);
+	for (size_t i = 0; r == 0 && i < choice.programs_count; i++)
+		r = add_identity(&choice.programs[i], spec, root, &ret->identity, err);
 	choice_free(&choice);
-	return 0;
+	if (r < 0)
+		language_packages_free(ret);
+	return r;
 }
 
 void language_packages_free(struct language_packages *packages)

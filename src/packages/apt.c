@@ -145,31 +145,35 @@ static void add_text(struct sha256 *hash, const char *text)
 	sha256_add(hash, text, strlen(text) + 1);
 }
 
-/* What is at the path in a directory, and whether it is what it was. */
-static void add_file(struct sha256 *hash, const char *directory, const char *path)
+/* What is at the path in a directory, if anything, and whether it is what it was. */
+static int add_file(struct sha256 *hash, const char *directory, const char *path, struct error *err)
 {
 	cleanup_free char *full = xasprintf("%s/%s", directory, path);
 	cleanup_free char *text = NULL;
 	struct stat st = {0};
 
 	/* Only what it says of itself is used: a link that leads elsewhere makes another name, and no harm. */
-	(void)lstat(full, &st);
+	if (lstat(full, &st) < 0 && errno != ENOENT && errno != ENOTDIR)
+		return error_set(err, errno, "looking at %s", full);
 	text = xasprintf("%ju:%ju %jd.%09ld %jd", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, (intmax_t)st.st_mtim.tv_sec,
 		st.st_mtim.tv_nsec, (intmax_t)st.st_size);
 	add_text(hash, text);
+	return 0;
 }
 
 /* An image is what its layers are; a directory is another when its dpkg has done something. */
-static void add_root(struct sha256 *hash, const struct spec *spec)
+static int add_root(struct sha256 *hash, const struct spec *spec, struct error *err)
 {
 	if (spec->root == ROOT_DIRECTORY) {
 		struct stat st = {0};
 		cleanup_free char *text = NULL;
 
-		(void)stat(spec->root_path, &st);
+		if (stat(spec->root_path, &st) < 0)
+			return error_set(err, errno, "root directory %s", spec->root_path);
 		text = xasprintf("%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
 		add_text(hash, text);
-		add_file(hash, spec->root_path, "var/lib/dpkg/status");
+		if (add_file(hash, spec->root_path, "var/lib/dpkg/status", err) < 0)
+			return -1;
 	}
 	for (size_t i = 0; spec->root_layers && spec->root_layers[i]; i++) {
 		cleanup_free char *layer = xstrdup(spec->root_layers[i]);
@@ -181,18 +185,21 @@ static void add_root(struct sha256 *hash, const struct spec *spec)
 		end = strrchr(layer, '/');
 		add_text(hash, end ? end + 1 : layer);
 	}
+	return 0;
 }
 
-static void make_key(const struct spec *spec, struct apt_set *set)
+static int make_key(const struct spec *spec, struct apt_set *set, struct error *err)
 {
 	struct sha256 hash;
 
 	sha256_init(&hash);
 	add_text(&hash, FORMAT);
-	add_root(&hash, spec);
+	if (add_root(&hash, spec, err) < 0)
+		return -1;
 	for (char **name = set->names; *name; name++)
 		add_text(&hash, *name);
 	sha256_finish(&hash, set->key);
+	return 0;
 }
 
 int apt_resolve(const struct spec *spec, char *const *names, struct apt_set *ret, struct error *err)
@@ -210,9 +217,9 @@ int apt_resolve(const struct spec *spec, char *const *names, struct apt_set *ret
 		return error_hint(err, remedy);
 	}
 	set.names = install_sort_names(names);
-	make_key(spec, &set);
 	/* What is installed was so by an apt: looking for that again takes longer than all else. */
-	if (layers_tree_path(set.key, set.tree, err) < 0 || (!apt_installed(&set) && check_apt(spec, err) < 0)) {
+	if (make_key(spec, &set, err) < 0 || layers_tree_path(set.key, set.tree, err) < 0 ||
+		(!apt_installed(&set) && check_apt(spec, err) < 0)) {
 		apt_set_free(&set);
 		return -1;
 	}

@@ -27,13 +27,15 @@ tell_sessions() {
   [ ! "$pids" ] || ps -o pid,ppid,stat,wchan:20,etime,args -p "$(paste -sd , <<<"$pids")"
 } 2>&1
 
-# «PID NAME» of all processes below pid $1.
+# «PID NAME» of all processes below pid $1, each behind its parent.
 below() {
-  local pid
-  for pid in $(pgrep -P "$1"); do
-    echo "$pid $(cat "/proc/$pid/comm" 2>/dev/null)"
-    below "$pid"
-  done
+  ps -eo pid=,ppid=,comm= | awk -v top="$1" '
+    function show(pid,   list, count, i) {
+      count = split(children[pid], list, " ")
+      for (i = 1; i <= count; i++) { print list[i], name[list[i]]; show(list[i]) }
+    }
+    { children[$2] = children[$2] " " $1; name[$1] = $3 }
+    END { show(top) }'
 }
 
 # Makes one: its id is in $id.
