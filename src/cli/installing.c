@@ -140,9 +140,9 @@ int installing_run(const struct installing *installing, struct packages_report *
 	for (char **warning = ret->warnings; warning && *warning && !installing->quiet; warning++)
 		fprintf(stderr, "nsbox: warning: %s\n", *warning);
 	obey_signal(control.cancel_fd, &old);
-	if (r < 0 && ret->ran && !installing->quiet) {
-		print_output(&ret->result, progress.terminal);
-		print_warnings(&ret->result);
+	if (r < 0 && ret->result && !installing->quiet) {
+		print_output(ret->result, progress.terminal);
+		print_warnings(ret->result);
 	}
 	return r;
 }

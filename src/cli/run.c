@@ -337,8 +337,8 @@ static int report_failure(const struct run_options *options, const struct error 
 
 	result.execs[0] = (struct exec_result){
 		.phase = "run", .ended_by = ENDED_SETUP, .exit_code = -1, .error = *err};
-	if (options->install.ran)
-		memcpy(result.execs[0].output, run_result_last(&options->install.result)->output,
+	if (options->install.result)
+		memcpy(result.execs[0].output, run_result_last(options->install.result)->output,
 			sizeof result.execs[0].output);
 	return report(options, &result);
 }

@@ -270,29 +270,30 @@ static int run(const struct install *install, const struct install_place *place,
 	struct watching watching = {.install = install};
 	const struct run_watch watch = {look, &watching};
 	struct run_control watched = *control;
+	struct run_result *result;
 	struct exec_result *exec;
 	int r = 0;
 
 	if (growth_begin(place->fd, options->disk_bytes, &watching.growth, err) < 0)
 		return -1;
+	result = report->result = xcalloc(1, sizeof *result);
 	watched.watch = &watch;
-	sandbox_run(spec, &watched, &report->result);
-	report->ran = true;
+	sandbox_run(spec, &watched, result);
 	report->warnings = copy_strings(install->warnings);
-	if (has_succeeded(&report->result) && install->settle)
+	if (has_succeeded(result) && install->settle)
 		r = install->settle(install->data, place->fd, err);
 	/* Of what is kept that is no part; of what has failed it may be what was too much. */
-	if (has_succeeded(&report->result))
+	if (has_succeeded(result))
 		empty(place->work);
-	exec = &report->result.execs[report->result.execs_count - 1];
-	if (growth_end(&watching.growth, exec) && has_succeeded(&report->result))
+	exec = &result->execs[result->execs_count - 1];
+	if (growth_end(&watching.growth, exec) && has_succeeded(result))
 		exec->ended_by = ENDED_DISK;
 	empty(place->work);
-	if (r == 0 && has_succeeded(&report->result) && !watching.growth.whole)
+	if (r == 0 && has_succeeded(result) && !watching.growth.whole)
 		r = unmeasured(install, err);
 	name_options(exec);
 	*ret_bytes = watching.growth.used_bytes;
-	return r < 0 || has_succeeded(&report->result) ? r : not_installed(install, spec, &report->result, err);
+	return r < 0 || has_succeeded(result) ? r : not_installed(install, spec, result, err);
 }
 
 int install_run(const struct install *install, const struct install_place *place, const struct spec *root,
@@ -488,7 +489,8 @@ int packages_install(const struct packages_set *set, const struct spec *spec, co
 void packages_report_free(struct packages_report *report)
 {
 	strings_free(report->warnings);
-	if (report->ran)
-		run_result_free(&report->result);
+	if (report->result)
+		run_result_free(report->result);
+	free(report->result);
 	*report = (struct packages_report){0};
 }

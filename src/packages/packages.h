@@ -84,8 +84,11 @@ void packages_options_init(struct packages_options *ret, const struct config *co
 /* What an install was like. */
 struct packages_report {
 	char **warnings; /* of what the host's settings say and an install cannot have; NULL-terminated, or NULL */
-	bool ran; /* false: another process has installed the set meanwhile, or nothing could be begun */
-	struct run_result result; /* of the manager, with what it wrote, whole to RESULT_KEPT_BYTES_MAX; where it ran */
+	/*
+	 * Of the manager, with what it wrote, whole to RESULT_KEPT_BYTES_MAX; NULL: it did not run, as another process has
+	 * installed the set meanwhile, or nothing could be begun.
+	 */
+	struct run_result *result;
 };
 
 /*

@@ -157,13 +157,9 @@ static int choose_filters(struct sandbox *sandbox, struct error *err)
 static int open_root_trees(const struct spec *spec, int *trees, struct error *err)
 {
 	for (size_t i = 0; i < spec_lowers_count(spec); i++) {
-		cleanup_close int fd = open_lower(spec, i, err);
-
-		if (fd < 0)
-			return -1;
-		trees[i] = sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+		trees[i] = tree_clone_lower(spec, i, false, 0, err);
 		if (trees[i] < 0)
-			return error_set(err, errno, "the root %s", spec_lower(spec, i));
+			return -1;
 	}
 	return 0;
 }

@@ -262,14 +262,6 @@ static int make_directory(int dir, const char *name, mode_t mode, struct error *
 	return 0;
 }
 
-static int clone_lower(const struct spec *spec, size_t index, struct error *err)
-{
-	cleanup_close int fd = open_lower(spec, index, err);
-	int tree = fd < 0 ? -1 : tree_clone(fd, "", false, TREE_READ_ONLY | TREE_NO_DEV_SUID);
-
-	return fd >= 0 && tree < 0 ? error_set(err, errno, "the root %s", spec_lower(spec, index)) : tree;
-}
-
 static int open_lowers(const struct inside *inside, struct root *root, struct error *err)
 {
 	size_t count = spec_lowers_count(inside->spec);
@@ -281,7 +273,7 @@ static int open_lowers(const struct inside *inside, struct root *root, struct er
 	if (!root->lowers)
 		return error_set(err, ENOMEM, "preparing the layers of the root");
 	for (size_t i = 0; i < count; i++) {
-		root->lowers[i] = clone_lower(inside->spec, i, err);
+		root->lowers[i] = tree_clone_lower(inside->spec, i, true, TREE_READ_ONLY | TREE_NO_DEV_SUID, err);
 		if (root->lowers[i] < 0)
 			return -1;
 	}

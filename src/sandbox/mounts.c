@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,16 +130,43 @@ int tree_clone_source(const struct mount_spec *mount, struct error *err)
 	return tree < 0 ? refuse_source(mount, err) : tree;
 }
 
+static bool is_exact(const struct spec *spec, size_t index)
+{
+	return spec->root_exact && spec_lower(spec, index) == spec->root_path;
+}
+
 int open_lower(const struct spec *spec, size_t index, struct error *err)
 {
-	const char *path = spec_lower(spec, index);
-	bool exact = spec->root_exact && path == spec->root_path;
-	int fd = open_exact(path, exact, O_PATH | O_DIRECTORY);
+	int fd = open_exact(spec_lower(spec, index), is_exact(spec, index), O_PATH | O_DIRECTORY);
 
 	if (fd >= 0)
 		return fd;
-	error_set(err, errno, "the root %s", path);
-	return refuse_exact(exact, err);
+	error_set(err, errno, "the root %s", spec_lower(spec, index));
+	return refuse_exact(is_exact(spec, index), err);
+}
+
+int tree_clone_lower(const struct spec *spec, size_t index, bool recursive, uint64_t attributes, struct error *err)
+{
+	const char *path = spec_lower(spec, index);
+	unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0);
+	cleanup_close int tree = -1;
+
+	if (is_exact(spec, index)) {
+		cleanup_close int fd = open_lower(spec, index, err);
+
+		if (fd < 0)
+			return -1;
+		tree = sys_open_tree(fd, "", flags | AT_EMPTY_PATH);
+	} else {
+		char directory[PATH_MAX]; /* what ends in a slash is one */
+
+		errno = ENAMETOOLONG;
+		if (snprintf(directory, sizeof directory, "%s/", path) < (int)sizeof directory)
+			tree = sys_open_tree(AT_FDCWD, directory, flags);
+	}
+	if (tree < 0 || tree_restrict(tree, attributes) < 0)
+		return error_set(err, errno, "the root %s", path);
+	return move_fd(&tree);
 }
 
 int tree_tmpfs(

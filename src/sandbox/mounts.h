@@ -54,6 +54,9 @@ int tree_check_source(const struct mount_spec *mount, struct error *err);
 /* One of spec_lower, with O_PATH; -1 with *err. */
 int open_lower(const struct spec *spec, size_t index, struct error *err);
 
+/* A clone of one, as tree_clone; without what is mounted below it where it is not `recursive`. -1 with *err. */
+int tree_clone_lower(const struct spec *spec, size_t index, bool recursive, uint64_t attributes, struct error *err);
+
 /* open(2), where with `exact` a path with a symbolic link on its way is ELOOP. */
 int open_exact(const char *path, bool exact, int flags);
 

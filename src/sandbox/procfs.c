@@ -154,7 +154,7 @@ int procfs_mount(int root, enum network_kind network, struct error *err)
 static int bind_device(
 	int dev, const char *name, unsigned major_number, unsigned minor_number, struct error *err)
 {
-	cleanup_close int tree = -1, file = -1;
+	cleanup_close int tree = -1;
 	char source[32];
 	struct stat st;
 
@@ -165,8 +165,7 @@ static int bind_device(
 	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(major_number, minor_number))
 		return error_set(err, 0, "%s is not the character device %u:%u", source,
 			major_number, minor_number);
-	file = openat(dev, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (file < 0 && errno != EEXIST)
+	if (mknodat(dev, name, S_IFREG | 0644, 0) < 0 && errno != EEXIST)
 		return error_set(err, errno, "making /dev/%s inside", name);
 	if (tree_attach(tree, dev, name) < 0)
 		return error_set(err, errno, "mounting /dev/%s", name);

@@ -85,7 +85,7 @@ static int read_request(const json_t *object, struct request *ret, struct error 
 /* What the manager wrote to both streams, one behind the other. */
 static json_t *output_to_json(const struct packages_report *report)
 {
-	const struct exec_result *exec = report->ran ? run_result_last(&report->result) : NULL;
+	const struct exec_result *exec = report->result ? run_result_last(report->result) : NULL;
 	size_t length = 0, valid_length;
 	cleanup_free char *text = NULL, *valid = NULL;
 
@@ -139,7 +139,7 @@ static int install(const struct request *request, const struct run_control *cont
 
 json_t *install_for_server(const json_t *object, const struct run_control *control)
 {
-	struct packages_report report = {.ran = false};
+	struct packages_report report = {0};
 	struct request request = {.names = NULL};
 	struct error err = {0};
 	json_t *answer;
@@ -151,7 +151,7 @@ json_t *install_for_server(const json_t *object, const struct run_control *contr
 	if (r == 0)
 		r = install(&request, control, &report, &err);
 	answer = json_pack("{s:o}", "output", output_to_json(&report));
-	if (r == 0 && request.session && !report.ran)
+	if (r == 0 && request.session && !report.result)
 		json_object_set_new(answer, "from_store", json_true());
 	if (r < 0)
 		json_object_set_new(answer, "failed",
