@@ -101,7 +101,7 @@ class Fault:
 class Allocation:
     """The N-th. One that fails ends the process that it is in, which can be the supervisor."""
 
-    process, ends_client, ends_session, ends_another, hides = 0, False, True, True, True
+    kind, process, ends_client, ends_session, ends_another, hides = None, 0, False, True, True, True
 
     def __init__(self, number):
         self.number = number
