@@ -49,7 +49,7 @@ static int add_identity(
 		if (fd < 0 || fstat(fd, &st) < 0)
 			return error_set(err, errno, "looking at %s in the root %s", file, spec->root_path);
 	}
-	if (spec->root == ROOT_HOST && stat(file, &st) < 0)
+	if (spec->root == ROOT_HOST && found->location.file && stat(file, &st) < 0)
 		return error_set(err, errno, "looking at %s", file);
 	before = *identity;
 	*identity = xasprintf("%s%s %llx %llx %lld.%09ld\n", before, file, (unsigned long long)st.st_dev,
