@@ -142,5 +142,8 @@ int image_stop_signal(const struct image *image, uint32_t *ret, struct error *er
 
 int image_hold_layers(const struct spec *spec, struct error *err)
 {
-	return store_hold_layers(spec->root_layers, err) < 0 ? error_hint(err, "pull or import the image again") : 0;
+	for (char **layer = spec->root_layers; layer && *layer; layer++)
+		if (store_hold_layer(*layer, err) < 0)
+			return error_hint(err, "pull or import the image again");
+	return 0;
 }

@@ -210,62 +210,23 @@ int store_open_layer(
 	return tree;
 }
 
-/* The directory of the layer whose tree is at `tree`, as lock_layer has it: the last that was opened, as a rule. */
-struct layers {
-	char *path;
-	int fd;
-};
-
-static int open_layers(struct layers *layers, const char *tree, size_t length, struct error *err)
-{
-	if (layers->path && strlen(layers->path) == length && strncmp(layers->path, tree, length) == 0)
-		return 0;
-	free(layers->path);
-	close_fd(&layers->fd);
-	layers->path = xasprintf("%.*s", (int)length, tree);
-	layers->fd = open(layers->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return layers->fd < 0 ? error_set(err, errno, "the layers of the store: %s", layers->path) : 0;
-}
-
-static int hold_layer(struct layers *layers, const char *tree, struct error *err)
-{
-	const char *end = strrchr(tree, '/');
-	const char *name = (const char *)memrchr(tree, '/', (size_t)(end - tree)) + 1;
-	cleanup_free char *layer = xasprintf("%.*s", (int)(end - name), name), *store = NULL;
-	cleanup_close int lock = -1;
-	char shown[DIGEST_SIZE];
-	struct stat st;
-
-	if (open_layers(layers, tree, (size_t)(name - 1 - tree), err) < 0)
-		return -1;
-	store = xasprintf("%.*s", (int)(strlen(layers->path) - (sizeof "/layers" - 1)), layers->path);
-	snprintf(shown, sizeof shown, "sha256:%.64s", layer);
-	lock = lock_layer(layers->fd, layer, shown, store, err);
-	if (lock < 0)
-		return -1;
-	if (fstatat(lock, "fs", &st, AT_SYMLINK_NOFOLLOW) < 0 || (!S_ISDIR(st.st_mode) && (errno = ENOTDIR)))
-		return error_set(err, errno, "layer %.19s of the store %s", shown, store);
-	return move_fd(&lock);
-}
-
 int store_hold_layer(const char *tree, struct error *err)
 {
-	struct layers layers = {.fd = -1};
-	int lock = hold_layer(&layers, tree, err);
+	cleanup_free char *layer = xasprintf("%.*s", (int)(strrchr(tree, '/') - tree), tree);
+	cleanup_free char *store = NULL;
+	const char *name = strrchr(layer, '/') + 1;
+	char shown[DIGEST_SIZE];
+	cleanup_close int lock = -1;
+	struct stat st;
 
-	free(layers.path);
-	close_fd(&layers.fd);
-	return lock;
-}
-
-int store_hold_layers(char *const *trees, struct error *err)
-{
-	struct layers layers = {.fd = -1};
-	int r = 0;
-
-	for (char *const *tree = trees; r >= 0 && tree && *tree; tree++)
-		r = hold_layer(&layers, *tree, err);
-	free(layers.path);
-	close_fd(&layers.fd);
-	return r < 0 ? -1 : 0;
+	store = xasprintf("%.*s", (int)(name - layer - (ptrdiff_t)(sizeof "/layers/" - 1)), layer);
+	snprintf(shown, sizeof shown, "sha256:%.64s", name);
+	lock = lock_layer(AT_FDCWD, layer, shown, store, err);
+	if (lock < 0)
+		return -1;
+	if (fstatat(lock, "fs", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_set(err, errno, "layer %.19s of the store %s", shown, store);
+	if (!S_ISDIR(st.st_mode))
+		return error_set(err, ENOTDIR, "layer %.19s of the store %s", shown, store);
+	return move_fd(&lock);
 }

@@ -79,7 +79,4 @@ int store_open_layer(
  */
 int store_hold_layer(const char *tree, struct error *err);
 
-/* Those of a list that ends with NULL, or of none where it is NULL; held until the process ends. 0, or -1 with *err. */
-int store_hold_layers(char *const *trees, struct error *err);
-
 #endif

@@ -90,7 +90,7 @@ behaves() {
 @test "an interrupt at the prompt ends the line, and nothing else" {
   for each in 'python python3 >>>' 'javascript node >' 'perl perl perl>'; do
     read -r language program prompt <<<"$each"
-    at_repl "$language" "$program" "wait:$prompt " 'type:what is this' pause:200 'type:\x03' pause:300 'type:\r' 'type:7000 + 42\r' wait:7042 "wait:$prompt " 'end:\x15\x04'
+    at_repl "$language" "$program" "wait:$prompt " 'type:what is this' pause:200 'type:\x03' pause:300 'type:\r' 'type:7000 + 42\r' wait:7042 "wait:$prompt " 'end:\x04'
     [ "$status" = 0 ]
   done
 }

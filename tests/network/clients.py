@@ -153,14 +153,14 @@ def cargo(box):
     program, options = rust_of(box)
     version = box.run(program, "--version", options=(*BIG, *options, "-e", "PATH=/rust/bin:/usr/bin:/bin")).out.split()[1]
     # Before 1.68 the protocol of such an index was there, but not by default.
-    sparse = "-Z sparse-registry" if tuple(map(int, version.split(".")[:2])) < (1, 68) else ""
+    unstable, sparse = ("RUSTC_BOOTSTRAP=1", "-Z sparse-registry") if tuple(map(int, version.split(".")[:2])) < (1, 68) else ("", "")
     manifest = (
         '[package]\nname = "user"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\n'
         'nsbxprobe = { version = "1.0.0", registry = "ours" }\n'
     )
     script = (
         f"mkdir src && echo 'fn main() {{}}' >src/main.rs && printf '%s' '{manifest}' >Cargo.toml && "
-        f"PATH=/rust/bin:$PATH {program} {sparse} fetch -q && ls cargo/registry/src/*"
+        f"PATH=/rust/bin:$PATH {unstable} {program} {sparse} fetch -q && ls cargo/registry/src/*"
     )
     result = box.run(
         "sh",
@@ -171,8 +171,6 @@ def cargo(box):
             *options,
             "-e",
             "CARGO_HOME=/tmp/cargo",
-            "-e",
-            "RUSTC_BOOTSTRAP=1",
             "-e",
             "CARGO_REGISTRIES_OURS_INDEX=sparse+https://www.example.org/index/",
         ),
